@@ -1,1 +1,1 @@
-"""Operator for `SpecDecodeDeployment`: serves LLMs with speculative decoding, level-triggered, state only in objects."""
+"""Operator for `SpecDecodeDeployment`: LLMs with speculative decoding, level-triggered, state only in objects."""

@@ -1,0 +1,91 @@
+# Every target that a person needs; `make help` lists them. The work itself is in local/specdecode_local.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.ONESHELL:
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+LOCAL := $(PY) -m specdecode_local
+CRD := charts/specdecode-operator/templates/crd.yaml
+N ?= 18
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1mmake %-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- set-up ---------------------------------------------------------------------------------------------------------
+$(VENV)/.ready: requirements/dev.lock pyproject.toml requirements/bootstrap.lock
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed, found " + sys.version.split()[0] + "; set PYTHON=/path/to/python3")'
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { apt-get update -qq; apt-get install -y -qq python3-venv; }
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
+	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes -r requirements/dev.lock
+	$(VENV)/bin/uv pip install --quiet --python $(PY) --no-deps --editable .
+	touch $@
+
+.PHONY: venv
+venv: $(VENV)/.ready
+
+# --- the local cluster ----------------------------------------------------------------------------------------------
+.PHONY: up down status trays clean images
+up: venv ## start a real Kubernetes on this machine (first time: builds it from source)
+	@$(LOCAL) up
+
+down: venv ## stop it and leave nothing behind but the caches
+	@$(LOCAL) down
+
+status: venv ## what runs, since when, and where to reach it
+	@$(LOCAL) status
+
+trays: venv ## add N (default 18) GB200 trays as kwok nodes: make trays N=18
+	@$(LOCAL) trays $(N)
+
+images: venv ## build and push every image whose inputs changed
+	@$(LOCAL) images
+
+clean: venv ## stop the cluster and remove every cache: builds, images, registry
+	@$(LOCAL) clean
+
+# --- the main job ---------------------------------------------------------------------------------------------------
+.PHONY: demo dev
+demo: venv ## from nothing to a served model, and a spec change rolled out under load
+	@$(LOCAL) demo
+
+dev: venv ## run the operator from this folder against the local cluster, restarted at every change
+	@$(LOCAL) dev
+
+# --- checks ---------------------------------------------------------------------------------------------------------
+.PHONY: test lint format unit cluster-test crd lock
+test: lint unit up ## everything: lint, types, layers, unit, property, chart and cluster tests
+	@$(LOCAL) images
+	$(PY) -m pytest tests/charts tests/cluster
+
+unit: venv ## unit and property tests: no cluster needed
+	@$(PY) -m pytest tests/unit tests/property
+
+cluster-test: up ## the tests on the real control plane alone
+	@$(LOCAL) images
+	$(PY) -m pytest tests/charts tests/cluster
+
+lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is fresh
+	@$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m specdecode_operator.api.crd --check $(CRD)
+
+format: venv ## format the tree
+	@$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+crd: venv ## write the CRD anew from the typed view
+	@$(PY) -m specdecode_operator.api.crd > $(CRD)
+
+lock: venv ## resolve the pinned Python requirements anew
+	@cd requirements
+	uv="../$(VENV)/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11"
+	$$uv bootstrap.in -o bootstrap.lock
+	$$uv ../pyproject.toml -o operator.lock
+	$$uv --extra local --extra test ../pyproject.toml -o dev.lock
