@@ -1,0 +1,88 @@
+{{/*
+All that the operator may do, and why each verb is there. It reads no Secret and no ConfigMap, and has no wildcard.
+A server-side apply of an object that isn't there needs `create` beside `patch`.
+docs/security.md shows the same as a table; tests/charts/test_rbac.py compares the two.
+*/}}
+{{- define "specdecode-operator.rules" -}}
+- apiGroups: [specdecode.io]
+  resources: [specdecodedeployments]
+  verbs:
+    - get # each reconcile starts from a fresh copy of the object
+    - list # all objects are planned anew when the operator starts
+    - watch # a change of the object starts a reconcile
+- apiGroups: [specdecode.io]
+  resources: [specdecodedeployments/status]
+  verbs:
+    - update # conditions, counts and revisions are written here, never in spec
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs:
+    - get # the frozen revision is what its children are built from
+    - list # which revisions an object has
+    - watch # a frozen revision that somebody deleted is written again
+    - create # a new revision is frozen before anything of it starts
+    - patch # the second half of a server-side apply
+    - delete # revisions beyond the history are removed
+- apiGroups: [apps]
+  resources: [replicasets]
+  verbs:
+    - get # compared with what it should be before anything is written
+    - list # which revisions have pods
+    - watch # edits and deletions by hand are repaired
+    - create # a revision's pods come from its ReplicaSet
+    - patch # slots move between revisions by its replicas
+    - delete # a revision without slots leaves nothing behind
+- apiGroups: [""]
+  resources: [services]
+  verbs:
+    - get # compared with what it should be before anything is written
+    - list # which revisions have a Service
+    - watch # edits and deletions by hand are repaired
+    - create # one for each revision and one for all pods of the object
+    - patch # the second half of a server-side apply
+    - delete # the Service of a revision without slots
+- apiGroups: [""]
+  resources: [pods]
+  verbs:
+    - get # the state of the pod whose slot is moving
+    - list # which pods are ready, and why others are not
+    - watch # a pod that becomes ready, or fails, moves the plan on
+    - patch # pod-deletion-cost says which pod of a revision goes first
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs:
+    - get # whether the pod whose slot is moving takes requests
+    - list # whether a revision can be routed to
+    - watch # a revision enters the route once its endpoints are ready
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs:
+    - get # compared with what it should be before anything is written
+    - list # which objects have a budget
+    - watch # edits and deletions by hand are repaired
+    - create # minAvailable holds against node drains too
+    - patch # minAvailable changed in the object
+    - delete # replaced where its selector was changed by hand
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes]
+  verbs:
+    - get # compared with what it should be before anything is written
+    - list # which objects are routed
+    - watch # the gateway's answer (Accepted, ResolvedRefs) arrives in its status
+    - create # spec.traffic asks for a route
+    - patch # weights follow the slots of each revision
+    - delete # spec.traffic was removed from the object
+- apiGroups: [monitoring.coreos.com]
+  resources: [podmonitors]
+  verbs:
+    - get # compared with what it should be before anything is written
+    - list # which objects are scraped
+    - watch # edits and deletions by hand are repaired
+    - create # engines are scraped where the Prometheus Operator is installed
+    - patch # spec.metrics.scrapeInterval changed in the object
+    - delete # leaves with its object
+- apiGroups: [""]
+  resources: [events]
+  verbs:
+    - create # what the operator did and why, in kubectl describe
+{{- end }}
