@@ -145,10 +145,14 @@ async def run_load(
     streams: int,
     seconds: float,
     stop: asyncio.Event | None = None,
+    all_in_flight: asyncio.Event | None = None,
     report: Report | None = None,
     on_tick: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Keep `streams` completions in flight for `seconds` (or until `stop` is set), then let the last ones finish."""
+    """Keep `streams` completions in flight for `seconds` (or until `stop` is set), then let the last ones finish.
+
+    `all_in_flight` is set once every worker has sent its first request. Raises ValueError for a foreign address.
+    """
     refuse_foreign(target.url)
     report = report or Report()
     stop = stop or asyncio.Event()
@@ -159,6 +163,8 @@ async def run_load(
         while not stop.is_set():
             began = time.monotonic()
             report.in_flight += 1
+            if all_in_flight and report.in_flight == streams:
+                all_in_flight.set()
             failure, tokens = await one_stream(client, target)
             report.in_flight -= 1
             report.note(failure, tokens=tokens, seconds=time.monotonic() - began)

@@ -1,0 +1,276 @@
+"""Builds the Go programs of the cluster from pinned modules, once per content.
+
+A build lies in `<cache>/go/<group>-<hash>/`, appears there in one rename, and is never changed; `<cache>/bin` holds
+links to the current ones. The hash covers go.mod, go.sum, flags and the list of programs, so a pin's change builds
+anew and everything else is found.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from specdecode_local import gotoolchain, paths
+from specdecode_local.errors import LocalError
+from specdecode_local.progress import Progress
+
+KUBERNETES_VERSION = "v1.34.4"
+"""The newest line whose kubelet still starts on cgroup v1 without a flag."""
+
+ATTEMPTS = 4
+RETRY_SECONDS = 5.0
+
+NETWORK_FAILURES = (
+    "i/o timeout",
+    "TLS handshake timeout",
+    "connection reset",
+    "connection refused",
+    "unexpected EOF",
+    "Client.Timeout",
+    "context deadline exceeded",
+    "no such host",
+    "502 Bad Gateway",
+    "503 Service Unavailable",
+    "504 Gateway",
+    "429 Too Many Requests",
+    "500 Internal Server Error",
+    "stream error",
+)
+"""What a registry in trouble looks like in the go command's output; only these are tried again."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Programs that share a go.mod."""
+
+    name: str
+    programs: Mapping[str, str]
+    """Program name -> package."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Go variables stamped by the linker."""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    """Name in the build -> `module//folder` copied out of the module cache."""
+    minutes: float = 1.0
+    """Seen on two cores, cold; for the announcement only."""
+
+
+def _kubernetes_version(version: str) -> dict[str, str]:
+    major, minor, _ = version.removeprefix("v").split(".")
+    prefix = "k8s.io/component-base/version"
+    return {f"{prefix}.gitVersion": version, f"{prefix}.gitMajor": major, f"{prefix}.gitMinor": minor}
+
+
+GROUPS = (
+    Group(
+        "kubernetes",
+        {
+            name: f"k8s.io/kubernetes/cmd/{name}"
+            for name in (
+                "kube-apiserver",
+                "kube-controller-manager",
+                "kube-scheduler",
+                "kubelet",
+                "kubectl",
+                "kube-proxy",
+            )
+        },
+        _kubernetes_version(KUBERNETES_VERSION),
+        minutes=5,
+    ),
+    Group("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}, minutes=0.5),
+    Group("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, minutes=2),
+    Group(
+        "envoy-gateway",
+        {"envoy-gateway": "github.com/envoyproxy/gateway/cmd/envoy-gateway"},
+        folders={"gateway-helm": "github.com/envoyproxy/gateway//charts/gateway-helm"},
+        minutes=3.5,
+    ),
+    Group("coredns", {"coredns": "github.com/coredns/coredns"}, minutes=2),
+    Group("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, minutes=2),
+    Group("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}, minutes=0.1),
+)
+
+
+def linker_flags(variables: Mapping[str, str]) -> str:
+    """Flags of the linker: no symbol table, no debug information, and the variables stamped."""
+    stamps = [f"-X {name}={value}" for name, value in sorted(variables.items())]
+    return " ".join(["-s", "-w", *stamps])
+
+
+def content_hash(group: Group, go_mod: bytes, go_sum: bytes, machine: str) -> str:
+    """What decides whether two builds are the same, as 16 hex digits."""
+    recipe = json.dumps(
+        [group.name, dict(group.programs), linker_flags(group.variables), dict(group.folders), machine], sort_keys=True
+    )
+    digest = hashlib.sha256()
+    for part in (recipe.encode(), go_mod, go_sum):
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:16]
+
+
+def is_network_failure(output: str) -> bool:
+    """Whether the go command failed because of a registry rather than of the code."""
+    return any(sign in output for sign in NETWORK_FAILURES)
+
+
+def destination(group: Group) -> Path:
+    """The folder of the group's current build, there or not."""
+    source = paths.go_sources(group.name)
+    digest = content_hash(
+        group, (source / "go.mod").read_bytes(), (source / "go.sum").read_bytes(), platform.machine()
+    )
+    return paths.cache() / "go" / f"{group.name}-{digest}"
+
+
+def missing() -> list[Group]:
+    """The groups that would have to be built now."""
+    return [group for group in GROUPS if not destination(group).is_dir()]
+
+
+def build_all(progress: Progress, names: list[str] | None = None) -> None:
+    """Builds what is missing, links everything, and drops the Go caches that the builds needed."""
+    wanted = [group for group in GROUPS if names is None or group.name in names]
+    for group in wanted:
+        if not destination(group).is_dir():
+            with progress.step(f"build {group.name}") as step:
+                step.detail = f"{', '.join(group.programs)}; about {group.minutes:g} min"
+                build(group)
+        link(group)
+    if not missing():
+        trim()
+
+
+def build(group: Group) -> Path:
+    """Builds one group unless another process has done so meanwhile."""
+    target = destination(group)
+    with _lock(group.name):
+        if target.is_dir():
+            return target
+        partial = target.with_name(f".{target.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        for name, package in group.programs.items():
+            _go_build(group, package, partial / name)
+        for name, origin in group.folders.items():
+            _copy_from_module(group, origin, partial / name)
+        partial.rename(target)
+        shutil.rmtree(build_cache(group), ignore_errors=True)
+    return target
+
+
+def link(group: Group) -> None:
+    """Points `<cache>/bin` at the group's current build; each link is replaced in one step."""
+    paths.binaries().mkdir(parents=True, exist_ok=True)
+    for name in group.programs:
+        wanted = destination(group) / name
+        link_path = paths.binary(name)
+        if link_path.is_symlink() and link_path.readlink() == wanted:
+            continue
+        fresh = link_path.with_name(f".{name}.{os.getpid()}")
+        fresh.symlink_to(wanted)
+        fresh.rename(link_path)
+
+
+def folder(group_name: str, name: str) -> Path:
+    """A folder that a group's build carries, such as a chart."""
+    group = next(group for group in GROUPS if group.name == group_name)
+    return destination(group) / name
+
+
+def build_cache(group: Group) -> Path:
+    """One for each group, so that dropping it after the build disturbs no other."""
+    return paths.cache() / "go-build" / group.name
+
+
+def module_cache() -> Path:
+    return paths.cache() / "go-modules"
+
+
+def trim() -> None:
+    """Removes the compiler's and the modules' caches (13 GB when all is built); the user's own are not ours."""
+    shutil.rmtree(paths.cache() / "go-build", ignore_errors=True)
+    if module_cache().is_dir():
+        # Module files are read-only, folders too: make them writable, else removal fails for anyone but root.
+        for directory, _, _ in os.walk(module_cache()):
+            Path(directory).chmod(0o755)
+        shutil.rmtree(module_cache(), ignore_errors=True)
+
+
+def environment(group: Group) -> dict[str, str]:
+    """The go command's environment: caches of our own unless the user names theirs, and never another toolchain."""
+    ours = {"GOCACHE": str(build_cache(group)), "GOMODCACHE": str(module_cache())}
+    fixed = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false -mod=readonly"}
+    return {**ours, **os.environ, **fixed}
+
+
+def _go_build(group: Group, package: str, output: Path) -> None:
+    command = ["build", "-trimpath", "-ldflags", linker_flags(group.variables), "-o", str(output), package]
+    _go(group, command)
+
+
+def _go(group: Group, arguments: list[str]) -> str:
+    """Runs the go command in the group's folder; a registry's trouble is met with a few tries."""
+    go = gotoolchain.find()
+    result: subprocess.CompletedProcess[str] | None = None
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(RETRY_SECONDS * attempt)
+        result = subprocess.run(
+            ["nice", "-n", "10", str(go), *arguments],
+            cwd=paths.go_sources(group.name),
+            env=environment(group),
+            capture_output=True,
+            text=True,
+        )
+        if result.returncode == 0:
+            return result.stdout
+        if not is_network_failure(result.stderr):
+            break
+    assert result is not None
+    raise _failure(group, result.stderr)
+
+
+def _failure(group: Group, output: str) -> LocalError:
+    tail = "\n".join(output.strip().splitlines()[-8:])
+    if is_network_failure(output):
+        return LocalError(
+            f"the Go module registry did not answer while building {group.name}, {ATTEMPTS} times in a row",
+            detail=tail,
+            remedy="check the network or set GOPROXY to a registry that answers, then run the same command again; "
+            "what is built already is kept",
+        )
+    return LocalError(
+        f"building {group.name} failed",
+        detail=tail,
+        remedy=f"see {paths.go_sources(group.name) / 'go.mod'} for what is pinned; the output above names the package",
+    )
+
+
+def _copy_from_module(group: Group, origin: str, target: Path) -> None:
+    module, _, inside = origin.partition("//")
+    directory = _go(group, ["list", "-m", "-f", "{{.Dir}}", module]).strip()
+    shutil.copytree(Path(directory) / inside, target)
+    for directory_path, _, files in os.walk(target):
+        Path(directory_path).chmod(0o755)
+        for file in files:
+            (Path(directory_path) / file).chmod(0o644)
+
+
+@contextmanager
+def _lock(name: str) -> Iterator[None]:
+    """Two `up` at once build one after the other, not the same thing twice."""
+    folder_path = paths.cache() / "go"
+    folder_path.mkdir(parents=True, exist_ok=True)
+    with (folder_path / f".{name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
