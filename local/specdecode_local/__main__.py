@@ -37,7 +37,9 @@ COMMANDS = (
 
 def parser_for(arguments: list[str]) -> tuple[argparse.ArgumentParser, dict[str, str]]:
     """The parser; only the module of the command that is asked for is imported, to keep `--help` and errors fast."""
-    parser = argparse.ArgumentParser(prog="python -m specdecode_local", description="A real Kubernetes on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="python -m specdecode_local", description="A real Kubernetes on this machine."
+    )
     choices = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     asked = next((word for word in arguments if not word.startswith("-")), None)
     for command in COMMANDS:

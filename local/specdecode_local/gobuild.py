@@ -126,9 +126,7 @@ def is_network_failure(output: str) -> bool:
 def destination(group: Group) -> Path:
     """The folder of the group's current build, there or not."""
     source = paths.go_sources(group.name)
-    digest = content_hash(
-        group, (source / "go.mod").read_bytes(), (source / "go.sum").read_bytes(), platform.machine()
-    )
+    digest = content_hash(group, (source / "go.mod").read_bytes(), (source / "go.sum").read_bytes(), platform.machine())
     return paths.cache() / "go" / f"{group.name}-{digest}"
 
 

@@ -1,0 +1,91 @@
+"""The cgroup folders of the cluster: one for our own processes, one for the kubelet's pods.
+
+Every process of the cluster is in one of them, whatever happened to its parent: that is how leftovers are found after a
+power cut. Works on cgroup v1 (each controller has a hierarchy), v2 (one hierarchy) and the hybrid of both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+MOUNT = Path("/sys/fs/cgroup")
+ROOT = "specdecode-local"
+SYSTEM = f"{ROOT}/system"
+PODS = f"/{ROOT}/pods"
+"""The kubelet's cgroupRoot."""
+
+V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
+
+
+def is_v2() -> bool:
+    """Whether the machine has the unified hierarchy alone."""
+    return (MOUNT / "cgroup.controllers").exists()
+
+
+def hierarchies() -> list[Path]:
+    """Every hierarchy's top folder; controllers mounted together appear once."""
+    if is_v2():
+        return [MOUNT]
+    return [path for path in sorted(MOUNT.iterdir()) if path.is_dir() and not path.is_symlink()]
+
+
+def make() -> None:
+    """Makes both folders in every hierarchy. A v1 cpuset accepts no process before it has CPUs and memory nodes."""
+    for top in hierarchies():
+        for name in (ROOT, SYSTEM, PODS.lstrip("/")):
+            folder = top / name
+            folder.mkdir(exist_ok=True)
+            _copy_cpuset(folder)
+        if is_v2():
+            _delegate(top)
+            _delegate(top / ROOT)
+
+
+def adopt(pid: int) -> None:
+    """Puts a process, and what it will start, into our own folder."""
+    for top in hierarchies():
+        folder = top / SYSTEM
+        # One hierarchy that says no (a process gone already, a kernel without that controller) must not stop the rest.
+        with contextlib.suppress(OSError):
+            if folder.is_dir():
+                (folder / "cgroup.procs").write_text(str(pid))
+
+
+def processes() -> set[int]:
+    """All processes in our folders, pods' included."""
+    found: set[int] = set()
+    for top in hierarchies():
+        for file in (top / ROOT).glob("**/cgroup.procs"):
+            with contextlib.suppress(OSError):
+                found.update(int(line) for line in file.read_text().split())
+    return found
+
+
+def remove() -> list[Path]:
+    """Removes the folders, deepest first. Returns those that would not go, because a process is still in them."""
+    for top in hierarchies():
+        folders = [path for path in (top / ROOT).glob("**/") if path.is_dir()]
+        for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+    return left()
+
+
+def left() -> list[Path]:
+    return [top / ROOT for top in hierarchies() if (top / ROOT).exists()]
+
+
+def _copy_cpuset(folder: Path) -> None:
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        file = folder / name
+        if not is_v2() and file.exists() and not file.read_text().strip():
+            file.write_text((folder.parent / name).read_text())
+
+
+def _delegate(folder: Path) -> None:
+    available = (folder / "cgroup.controllers").read_text().split()
+    for controller in V2_CONTROLLERS:
+        if controller in available:
+            with contextlib.suppress(OSError):
+                (folder / "cgroup.subtree_control").write_text(f"+{controller}")
