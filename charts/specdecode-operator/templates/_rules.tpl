@@ -14,6 +14,10 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
   resources: [specdecodedeployments/status]
   verbs:
     - update # conditions, counts and revisions are written here, never in spec
+- apiGroups: [specdecode.io]
+  resources: [specdecodedeployments/finalizers]
+  verbs:
+    - update # asked of whoever sets owner references, where OwnerReferencesPermissionEnforcement is on
 - apiGroups: [apps]
   resources: [controllerrevisions]
   verbs:
@@ -22,7 +26,7 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
     - watch # a frozen revision that somebody deleted is written again
     - create # a new revision is frozen before anything of it starts
     - patch # the second half of a server-side apply
-    - delete # revisions beyond the history are removed
+    - delete # all but the last ten revisions are removed
 - apiGroups: [apps]
   resources: [replicasets]
   verbs:
@@ -67,7 +71,7 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
   resources: [httproutes]
   verbs:
     - get # compared with what it should be before anything is written
-    - list # which objects are routed
+    - list # which objects are routed, and which other object has claimed a hostname
     - watch # the gateway's answer (Accepted, ResolvedRefs) arrives in its status
     - create # spec.traffic asks for a route
     - patch # weights follow the slots of each revision
@@ -81,8 +85,28 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
     - create # engines are scraped where the Prometheus Operator is installed
     - patch # spec.metrics.scrapeInterval changed in the object
     - delete # leaves with its object
+- apiGroups: [leaderworkerset.x-k8s.io]
+  resources: [leaderworkersets]
+  verbs:
+    - get # compared with what it should be before anything is written
+    - list # which revisions have replicas that span nodes
+    - watch # edits and deletions by hand are repaired
+    - create # a replica that spans nodes comes from one, where that API is installed
+    - patch # slots move between revisions by its replicas
+    - delete # a revision without slots leaves nothing behind
+- apiGroups: [resource.nvidia.com]
+  resources: [computedomains]
+  verbs:
+    - get # compared with what it should be before anything is written
+    - list # which revisions have an NVLink domain
+    - watch # edits and deletions by hand are repaired
+    - create # a replica that spans trays needs their NVLink domain, where that API is installed
+    - patch # the second half of a server-side apply
+    - delete # leaves with its revision
 - apiGroups: [""]
   resources: [events]
   verbs:
     - create # what the operator did and why, in kubectl describe
+    - patch # the same sentence again raises the count of the first
+    - list # why a pod can't start, where only an event says so (a volume that can't be mounted)
 {{- end }}

@@ -1,0 +1,33 @@
+"""Fixtures of the chart's tests: helm and kubeconform as `make up` builds them, the kinds that the API server knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import kubernetes_schemas
+import pytest
+from chart import Chart, built
+
+from specdecode_local import paths
+
+
+@pytest.fixture(scope="session")
+def chart() -> Chart:
+    return Chart(built("helm"))
+
+
+@pytest.fixture(scope="session")
+def published_schemas() -> dict[str, kubernetes_schemas.Json]:
+    """Every kind of the running API server, as JSON schemas."""
+    done = subprocess.run(
+        [built("kubectl"), "get", "--raw", "/openapi/v2"],
+        env=os.environ | {"KUBECONFIG": str(paths.KUBECONFIG)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.fail(f"the API server's schemas could not be read: {done.stderr.strip()}. `make up` starts the cluster")
+    return kubernetes_schemas.from_openapi(json.loads(done.stdout))

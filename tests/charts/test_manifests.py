@@ -1,0 +1,151 @@
+"""What the chart renders: valid for the API server, and as the operator needs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+
+import kubernetes_schemas
+import pytest
+import yaml
+from chart import CHART, NAMESPACE, REPOSITORY, VALUE_SETS, Chart, Json, built
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_helm_lint_finds_nothing(chart: Chart, values: str) -> None:
+    findings = [line for line in chart.lint(values).splitlines() if line.startswith(("[ERROR]", "[WARNING]"))]
+    assert findings == []
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_every_manifest_fits_the_schema_of_its_kind(
+    chart: Chart, published_schemas: dict[str, Json], tmp_path: Path, values: str
+) -> None:
+    manifests = tmp_path / "manifests.yaml"
+    manifests.write_text(chart.render(values).text)
+    kubernetes_schemas.write(published_schemas, tmp_path / "schemas")
+    for monitor in (Path(__file__).parent / "monitors").glob("*.json"):
+        (tmp_path / "schemas" / monitor.name).write_bytes(monitor.read_bytes())
+    location = tmp_path / "schemas" / kubernetes_schemas.LOCATION
+    done = subprocess.run(
+        [built("kubeconform"), "-strict", "-output", "json", "-summary", "-schema-location", str(location), manifests],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = json.loads(done.stdout)
+    assert report["resources"] == [], f"refused manifests: {json.dumps(report['resources'], indent=1)}"
+    assert report["summary"]["valid"] == len(chart.render(values).objects)
+
+
+def test_versions_of_chart_and_program_are_one() -> None:
+    program = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (program, program)
+
+
+def container(deployment: Json) -> Json:
+    (only,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(only)
+
+
+def test_the_image_is_the_digest_if_there_is_one_else_the_tag_else_the_version(chart: Chart) -> None:
+    images = {values: container(chart.render(values).only("Deployment"))["image"] for values in VALUE_SETS}
+    digest = "0123456789abcdef" * 4
+    assert images["digest"] == f"registry.example.com/specdecode/operator@sha256:{digest}"
+    assert images["podmonitor"] == "registry.example.com/specdecode/operator:main"
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert images["tag"] == f"127.0.0.1:5000/specdecode/operator:{version}"
+
+
+def test_there_is_never_a_second_operator(chart: Chart) -> None:
+    spec = chart.render().only("Deployment")["spec"]
+    assert spec["replicas"] == 1
+    assert spec["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_the_pod_is_as_the_restricted_pod_security_standard_asks(chart: Chart, values: str) -> None:
+    pod = chart.render(values).only("Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] != 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container(chart.render(values).only("Deployment"))["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [set(volume) - {"name"} for volume in pod["volumes"]] == [{"emptyDir"}]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_probes_ask_the_health_port_and_metrics_have_theirs(chart: Chart, values: str) -> None:
+    operator = container(chart.render(values).only("Deployment"))
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert operator[probe]["httpGet"] == {"path": "/healthz", "port": "health"}
+    ports = {port["name"]: port["containerPort"] for port in operator["ports"]}
+    assert ports == ({"health": 9080, "metrics": 9081} if values == "everything" else {"health": 8080, "metrics": 8081})
+
+
+def test_each_setting_reaches_the_operator_under_a_name_that_it_reads(chart: Chart) -> None:
+    from specdecode_operator import settings
+
+    given = {one["name"]: one["value"] for one in container(chart.render("everything").only("Deployment"))["env"]}
+    read = settings.read(given)
+    assert read.allowed_host_paths == ("/mnt/models", "/var/cache/kernels")
+    assert read.allowed_service_accounts == ("model-reader",)
+    assert (read.health_port, read.metrics_port) == (9080, 9081)
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_services_monitors_and_policies_select_the_pod(chart: Chart, values: str) -> None:
+    rendered = chart.render(values)
+    deployment = rendered.only("Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"].items()
+    assert rendered.only("Service")["spec"]["selector"].items() <= labels
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels
+    for policy in rendered.of_kind("NetworkPolicy"):
+        assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels
+    for monitor in rendered.of_kind("PodMonitor"):
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= labels
+        assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics", "interval": "30s"}]
+    for monitor in rendered.of_kind("ServiceMonitor"):
+        service_labels = rendered.only("Service")["metadata"]["labels"]
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service_labels.items()
+        assert monitor["spec"]["endpoints"] == [{"port": "metrics", "interval": "15s"}]
+        assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_nothing_optional_is_there_unless_asked_for(chart: Chart) -> None:
+    kinds = sorted(found["kind"] for found in chart.render("tag").objects)
+    assert kinds == [
+        "ClusterRole",
+        "ClusterRole",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "Deployment",
+        "Service",
+        "ServiceAccount",
+    ]
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_what_is_namespaced_names_its_namespace(chart: Chart, values: str) -> None:
+    cluster_wide = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+    watched = {"Role": ["team-a", "team-b"], "RoleBinding": ["team-a", "team-b"]}
+    for found in chart.render(values).objects:
+        namespace = found["metadata"].get("namespace")
+        if found["kind"] in cluster_wide:
+            assert namespace is None
+        else:
+            assert namespace in watched.get(found["kind"], [NAMESPACE])
+
+
+def test_uninstalling_keeps_the_crd_and_so_every_object(chart: Chart) -> None:
+    crd = chart.render().only("CustomResourceDefinition")
+    assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
