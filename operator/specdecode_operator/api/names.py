@@ -1,0 +1,161 @@
+"""One table of every name that the operator, the chart, the tests and the dashboards share.
+
+A name that is written in two places drifts; one that is written here can be looked up.
+"""
+
+from typing import Final
+
+# --- The resource -----------------------------------------------------------------------------------------------------
+GROUP: Final = "specdecode.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "SpecDecodeDeployment"
+PLURAL: Final = "specdecodedeployments"
+SINGULAR: Final = "specdecodedeployment"
+SHORT: Final = "sdd"
+CRD_NAME: Final = f"{PLURAL}.{GROUP}"
+
+FIELD_MANAGER: Final = "specdecode-operator"
+"""Field manager of every server-side apply, and the reporting component of events."""
+
+# --- Labels -----------------------------------------------------------------------------------------------------------
+LABEL_NAME: Final = f"{GROUP}/name"
+"""Name of the owning object; on every child and pod, and alone in the constant selector."""
+
+LABEL_REVISION: Final = f"{GROUP}/revision"
+LABEL_SERVES: Final = f"{GROUP}/serves"
+"""`true` on pods that answer requests: all but the follower pods of a replica that spans nodes."""
+
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+LABEL_APP_NAME: Final = "app.kubernetes.io/name"
+LABEL_APP_INSTANCE: Final = "app.kubernetes.io/instance"
+MANAGED_BY: Final = "specdecode-operator"
+APP_NAME: Final = "specdecode-engine"
+
+MANAGED_SELECTOR: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
+"""Label selector of the operator's watches on children and pods."""
+
+# --- Annotations ------------------------------------------------------------------------------------------------------
+ANNOTATION_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+"""Tells the ReplicaSet controller which pod goes first: the lowest cost."""
+
+ANNOTATION_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+
+# --- Pods -------------------------------------------------------------------------------------------------------------
+CONTAINER: Final = "engine"
+PORT: Final = 8000
+PORT_NAME: Final = "http"
+METRICS_PATH: Final = "/metrics"
+HEALTH_PATH: Final = "/health"
+READY_PATH: Final = "/v1/models"
+GPU: Final = "nvidia.com/gpu"
+
+VOLUME_SHM: Final = "shm"
+VOLUME_TMP: Final = "tmp"
+VOLUME_CACHE: Final = "cache"
+"""Model and compilation caches. A volume of this name in the template takes the place of the emptyDir."""
+
+CLAIM_VOLUME_PREFIX: Final = "claim-"
+CACHE_PATH: Final = "/var/cache/specdecode"
+CLAIMS_PATH: Final = "/mnt/claims"
+"""A claim named by a pvc:// source is mounted read-only at `<CLAIMS_PATH>/<claim>`."""
+
+ENV_PREFIX: Final = "SPECDECODE_"
+"""Environment variables with this prefix belong to the operator."""
+
+# --- Multi-node replicas ----------------------------------------------------------------------------------------------
+LWS_API_VERSION: Final = "leaderworkerset.x-k8s.io/v1"
+LWS_GROUP_KEY: Final = "leaderworkerset.sigs.k8s.io/group-key"
+COMPUTE_DOMAIN_API_VERSION: Final = "resource.nvidia.com/v1beta1"
+LABEL_CLIQUE: Final = "nvidia.com/gpu.clique"
+"""Trays with the same value share one NVLink domain."""
+
+# --- Other groups -----------------------------------------------------------------------------------------------------
+GATEWAY_API_VERSION: Final = "gateway.networking.k8s.io/v1"
+MONITORING_API_VERSION: Final = "monitoring.coreos.com/v1"
+
+# --- Prometheus target labels: PodMonitor, local scrape rules and queries are made from this table -------------------
+TARGET_LABELS: Final[dict[str, str]] = {
+    "namespace": "__meta_kubernetes_namespace",
+    "pod": "__meta_kubernetes_pod_name",
+    "pod_uid": "__meta_kubernetes_pod_uid",
+    "node": "__meta_kubernetes_pod_node_name",
+    "specdecode_name": "__meta_kubernetes_pod_label_specdecode_io_name",
+    "specdecode_revision": "__meta_kubernetes_pod_label_specdecode_io_revision",
+}
+
+# --- Conditions -------------------------------------------------------------------------------------------------------
+CONDITION_READY: Final = "Ready"
+"""Enough slots of the serving revision are Ready to serve."""
+
+CONDITION_PROGRESSING: Final = "Progressing"
+"""True while a revision is taking slots or replicas change; False with a reason when nothing can move."""
+
+CONDITION_ROUTABLE: Final = "Routable"
+"""The route is accepted by its gateway at its current generation, and some revision is in it."""
+
+CONDITIONS: Final = (CONDITION_READY, CONDITION_PROGRESSING, CONDITION_ROUTABLE)
+
+# Ready
+REASON_ALL_READY: Final = "AllSlotsReady"
+REASON_MIN_AVAILABLE: Final = "MinimumAvailable"
+REASON_NOT_READY: Final = "SlotsNotReady"
+REASON_SCALED_TO_ZERO: Final = "ScaledToZero"
+REASON_NO_REVISION: Final = "NoServingRevision"
+
+# Progressing
+REASON_COMPLETE: Final = "Complete"
+REASON_STARTING: Final = "Starting"
+REASON_REPLACING: Final = "Replacing"
+REASON_SCALING: Final = "Scaling"
+REASON_INVALID_SPEC: Final = "InvalidSpec"
+REASON_UNSCHEDULABLE: Final = "Unschedulable"
+REASON_IMAGE_PULL: Final = "ImagePullFailed"
+REASON_ENGINE_CRASHED: Final = "EngineCrashed"
+REASON_CONFIG_MISSING: Final = "ConfigMissing"
+"""A Secret or ConfigMap that the pod names is absent, or lacks the key."""
+
+REASON_PODS_REFUSED: Final = "PodsRefused"
+"""The API server refused the pods: quota, pod security, a missing class."""
+
+REASON_CHILD_REFUSED: Final = "ChildRefused"
+REASON_CRD_MISSING: Final = "ApiMissing"
+REASON_NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
+
+# Routable
+REASON_ROUTE_ACCEPTED: Final = "RouteAccepted"
+REASON_ROUTE_PENDING: Final = "RoutePending"
+REASON_ROUTE_REFUSED: Final = "RouteRefused"
+REASON_HOSTNAME_TAKEN: Final = "HostnameTaken"
+REASON_NO_ROUTE: Final = "NoTrafficInSpec"
+REASON_NOTHING_READY: Final = "NoSlotReady"
+
+# --- Bounds -----------------------------------------------------------------------------------------------------------
+REVISION_LENGTH: Final = 10
+NAME_LENGTH: Final = 40
+"""A pod is called `<name>-<revision>-xxxxx`: 40 + 1 + 10 + 6 fits the 63 characters of a label value."""
+
+
+def revision_child(name: str, revision: str) -> str:
+    """Name of a child that belongs to one revision: ReplicaSet, ControllerRevision, Service, LeaderWorkerSet."""
+    return f"{name}-{revision}"
+
+
+def child_labels(name: str) -> dict[str, str]:
+    """Labels of every child of the object `name`."""
+    return {
+        LABEL_NAME: name,
+        LABEL_APP_NAME: APP_NAME,
+        LABEL_APP_INSTANCE: name,
+        LABEL_MANAGED_BY: MANAGED_BY,
+    }
+
+
+def revision_labels(name: str, revision: str) -> dict[str, str]:
+    """Labels of every child and pod of one revision."""
+    return {**child_labels(name), LABEL_REVISION: revision}
+
+
+def selector(name: str) -> str:
+    """The constant selector, as `status.selector` holds it: all pods of the object, of whatever revision."""
+    return f"{LABEL_NAME}={name}"

@@ -1,0 +1,62 @@
+"""The ControllerRevision `<name>-<revision>`: a revision frozen as it was rendered when it was first seen.
+
+The API server lets no one change `data`. Whatever a later operator would render, pods of this revision are made from
+what stands here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from specdecode_operator.api import names
+from specdecode_operator.api.profiles import Profile
+from specdecode_operator.api.types import Spec
+from specdecode_operator.build import pod
+from specdecode_operator.build.frozen import Frozen
+from specdecode_operator.build.owner import Owner, metadata
+from specdecode_operator.build.revision import LATEST_FORM
+
+
+def build(owner: Owner, spec: Spec, profile: Profile, revision: str, number: int) -> dict[str, Any]:
+    """Render `spec` once and for all.
+
+    Args:
+        owner: the object.
+        spec: its spec now.
+        profile: the accelerator, overrides applied.
+        revision: hash of the spec.
+        number: position in the object's history, from 1.
+    """
+    labels = names.revision_labels(owner.name, revision)
+    data: dict[str, Any] = {
+        "formVersion": LATEST_FORM,
+        "engineVersion": spec.engine.version,
+        "image": spec.engine.image,
+        "profile": profile.name,
+        "nodesPerReplica": profile.nodes_per_replica,
+        "template": pod.identified(pod.template(spec, profile), owner.name, revision, profile, serves=True),
+    }
+    if profile.nodes_per_replica > 1:
+        workers = pod.worker_template(spec, profile)
+        data["workerTemplate"] = pod.identified(workers, owner.name, revision, profile, serves=False)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": metadata(owner, names.revision_child(owner.name, revision), labels),
+        "revision": number,
+        "data": data,
+    }
+
+
+def frozen(obj: Mapping[str, Any]) -> Frozen:
+    """Read a ControllerRevision of ours back."""
+    data = obj["data"]
+    return Frozen(
+        revision=obj["metadata"]["labels"][names.LABEL_REVISION],
+        form_version=data["formVersion"],
+        engine_version=data["engineVersion"],
+        image=data["image"],
+        template=data["template"],
+        nodes_per_replica=data["nodesPerReplica"],
+        profile=data["profile"],
+        worker_template=data.get("workerTemplate"),
+    )

@@ -1,0 +1,21 @@
+"""A revision as it was rendered when it was first seen. All children are built from this, never from the spec."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """What a revision's ControllerRevision holds. The dicts are shared: copy before changing."""
+
+    revision: str
+    form_version: int
+    engine_version: str
+    image: str
+    template: Mapping[str, Any]
+    """Pod template, labels included, of the pod that serves."""
+    nodes_per_replica: int
+    profile: str = ""
+    worker_template: Mapping[str, Any] | None = None
+    """Pod template of the follower pods, for a replica that spans nodes."""
