@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-import secrets
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apiserver import NAMESPACE, POD, ApiServer
+from apiserver import ApiServer
+from commands import Command
+from namespaces import MakeNamespace, namespaces
 from operatorpod import InstalledOperator
 from workspace import Workspace
 
@@ -27,39 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.cluster)
-
-
-@dataclass(frozen=True)
-class CommandFailed(AssertionError):
-    """A command that a person would type ended with an error; the text is what it printed."""
-
-    command: tuple[str, ...]
-    status: int
-    printed: str
-
-    def __str__(self) -> str:
-        return f"{' '.join(self.command)} ended with status {self.status}: {self.printed}"
-
-
-@dataclass(frozen=True)
-class Command:
-    """`kubectl` or `helm` of the local cluster's version, as a person would call it."""
-
-    program: Path
-
-    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
-        """Return what it printed on standard output; raise CommandFailed with its words if it fails."""
-        done = subprocess.run(
-            [str(self.program), *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "KUBECONFIG": str(paths.KUBECONFIG)},
-        )
-        if done.returncode != 0:
-            raise CommandFailed((self.program.name, *arguments), done.returncode, done.stderr.strip())
-        return done.stdout
 
 
 @pytest.fixture(scope="session")
@@ -96,30 +60,6 @@ def operator(api: ApiServer, helm: Command) -> InstalledOperator:
 def standin_image() -> str:
     """The stand-in engine by digest: fault, rest and scale tests do not need a model."""
     return images.build("engine-standin")
-
-
-MakeNamespace = Callable[[str], str]
-
-
-@contextmanager
-def namespaces(api: ApiServer) -> Iterator[MakeNamespace]:
-    """Make namespaces, all removed when the block ends (without waiting: each has a name of its own)."""
-    made: list[str] = []
-
-    def make(title: str) -> str:
-        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-")
-        name = f"t-{slug}-{secrets.token_hex(2)}"
-        api.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        made.append(name)
-        return name
-
-    try:
-        yield make
-    finally:
-        for name in made:
-            for pod in api.list(POD, name):
-                api.delete(POD, pod["metadata"]["name"], name, seconds=0)
-            api.delete(NAMESPACE, name)
 
 
 @pytest.fixture

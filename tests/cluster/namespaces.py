@@ -1,0 +1,33 @@
+"""Namespaces that a test makes for itself and that go with it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from apiserver import NAMESPACE, POD, ApiServer
+
+MakeNamespace = Callable[[str], str]
+
+
+@contextmanager
+def namespaces(api: ApiServer) -> Iterator[MakeNamespace]:
+    """Make namespaces, all removed when the block ends (without waiting: each has a name of its own)."""
+    made: list[str] = []
+
+    def make(title: str) -> str:
+        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-")
+        name = f"t-{slug}-{secrets.token_hex(2)}"
+        api.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        made.append(name)
+        return name
+
+    try:
+        yield make
+    finally:
+        for name in made:
+            for pod in api.list(POD, name):
+                api.delete(POD, pod["metadata"]["name"], name, seconds=0)
+            api.delete(NAMESPACE, name)
