@@ -16,6 +16,10 @@ GATEWAY_URL = "http://127.0.0.1:8080"
 COMPLETIONS_URL = f"{GATEWAY_URL}/v1/completions"
 
 SMALL = {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "256Mi"}}
+QUICK_PROBES = {
+    "startup": {"periodSeconds": 1, "failureThreshold": 120},
+    "readiness": {"periodSeconds": 1, "failureThreshold": 3},
+}
 QUICK_DRAIN = {"preStopSeconds": 1, "shutdownTimeoutSeconds": 2, "terminationGracePeriodSeconds": 8}
 LONG_DRAIN = {"preStopSeconds": 3, "shutdownTimeoutSeconds": 60, "terminationGracePeriodSeconds": 75}
 """For streams of half a minute, which have to end by themselves before their pod goes."""
@@ -52,7 +56,7 @@ def standin(
                 "numSpeculativeTokens": 3,
             },
             "engine": {"version": ENGINE_VERSION, "image": image, "env": environment(settings or {})},
-            "accelerator": {"profile": "cpu"},
+            "accelerator": {"profile": "cpu", "probes": QUICK_PROBES},
             "replicas": replicas,
             "template": {"resources": SMALL},
             "drain": QUICK_DRAIN,

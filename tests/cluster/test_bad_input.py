@@ -1,4 +1,4 @@
-"""Bad input that admission cannot know to be bad: a clear condition, nothing lost, serving pods untouched, and a way out.
+"""Bad input that admission cannot know to be bad: a clear condition, serving pods untouched, and a way out.
 
 Every row edits an object that serves. What the planner refuses moves nothing at all; what only shows when a pod starts
 takes the one slot that minAvailable leaves, while the others serve on. Then the cause is lifted, and it goes on from
