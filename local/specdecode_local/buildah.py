@@ -1,0 +1,170 @@
+"""Runs buildah: each image in a storage folder of its own under the cache.
+
+A storage of its own means that dropping what a build unpacked is removing one folder, that two images can be built at
+once, and that nothing of the user's own containers is touched. RUN steps see the machine's certificates and proxies
+while they run; neither is written to the image.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from specdecode_local import paths
+from specdecode_local.errors import LocalError
+
+ATTEMPTS = 3
+RETRY_SECONDS = 10.0
+
+ATTEMPT_SECONDS = 3600.0
+"""A build that takes longer than this is taken to hang; the largest image takes minutes."""
+
+NETWORK_FAILURES = (
+    "timeout",
+    "timed out",
+    "Connection reset",
+    "connection reset",
+    "connection refused",
+    "Connection refused",
+    "Could not connect",
+    "Failed to fetch",
+    "Temporary failure",
+    "no such host",
+    "unexpected EOF",
+    "IncompleteRead",
+    "ConnectionResetError",
+    "RemoteDisconnected",
+    "429 Too Many",
+    "500 Internal",
+    "502 Bad",
+    "503 Service",
+    "504 Gateway",
+)
+"""What a registry in trouble looks like in a build's output; only these are tried again."""
+
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+
+HANDED_ON = (
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_TRUSTED_HOST",
+    "PIP_DEFAULT_TIMEOUT",
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_HTTP_TIMEOUT",
+)
+"""Settings of the package clients that a Containerfile gets when it declares them by ARG (in a stage that is not the
+last one, so that the image does not keep them)."""
+
+
+class Storage:
+    """The unpacked layers of one image, and the commands on them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.root = paths.cache() / "containers" / name
+        self.run_root = Path("/run/specdecode-images") / name
+        self.log = paths.cache() / "images" / f"{name}.log"
+
+    def command(self, *arguments: str) -> list[str]:
+        """A buildah command line on this storage."""
+        return [
+            *("nice", "-n", "10", "buildah", "--root", str(self.root), "--runroot", str(self.run_root)),
+            *("--storage-driver", self.driver(), *arguments),
+        ]
+
+    def driver(self) -> str:
+        """overlay, or vfs where the cache's own file system cannot carry an overlay (inside some containers)."""
+        used = [kind for kind in ("overlay", "vfs") if (self.root / f"{kind}-images").is_dir()]
+        if used:
+            return used[0]
+        probe = ["buildah", "--root", str(self.root), "--runroot", str(self.run_root), "--storage-driver", "overlay"]
+        return "overlay" if subprocess.run([*probe, "images"], capture_output=True).returncode == 0 else "vfs"
+
+    def build(
+        self,
+        containerfile: Path,
+        context: Path,
+        *,
+        tag: str,
+        arguments: Mapping[str, str],
+        on_step: Callable[[str], None],
+    ) -> None:
+        """Builds the image and tags it. Raises LocalError."""
+        options = ["--isolation", "chroot", "--timestamp", "0", "--layers", "--tls-verify=false", "--format", "oci"]
+        for name, value in sorted(arguments.items()):
+            options += ["--build-arg", f"{name}={value}"]
+        certificates = os.environ.get("SSL_CERT_FILE") or CERTIFICATES
+        if Path(certificates).is_file():
+            options += ["--volume", f"{certificates}:{CERTIFICATES}:ro"]
+        self.run("build", ["bud", *options, "--file", str(containerfile), "--tag", tag, str(context)], on_step)
+
+    def push(self, tag: str, destination: str, on_step: Callable[[str], None]) -> str:
+        """Pushes the image; its digest in the registry. Raises LocalError."""
+        digest = self.root / "digest"
+        options = ["--tls-verify=false", "--compression-level", "1", "--digestfile", str(digest)]
+        self.run("push", ["push", *options, tag, f"docker://{destination}"], on_step)
+        return digest.read_text().strip()
+
+    def drop(self) -> None:
+        """Removes everything unpacked. Mounts that a killed build left behind go first."""
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for mount in sorted((m for m in mounts if m.startswith((f"{self.root}/", f"{self.run_root}/"))), reverse=True):
+            subprocess.run(["umount", "--lazy", mount], check=False)
+        shutil.rmtree(self.root, ignore_errors=True)
+        shutil.rmtree(self.run_root, ignore_errors=True)
+
+    def run(self, what: str, arguments: list[str], on_step: Callable[[str], None]) -> None:
+        """Runs buildah, its output in the image's log; a registry's trouble is met with a few tries."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        output = ""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                on_step(f"a registry did not answer, try {attempt + 1} of {ATTEMPTS}")
+                time.sleep(RETRY_SECONDS * attempt)
+            code, output = self._attempt(arguments, on_step)
+            if code == 0:
+                return
+            if not is_network_failure(output):
+                break
+        raise self._failure(what, output)
+
+    def _attempt(self, arguments: list[str], on_step: Callable[[str], None]) -> tuple[int, str]:
+        lines: list[str] = []
+        deadline = time.monotonic() + ATTEMPT_SECONDS
+        with (
+            self.log.open("w") as log,
+            subprocess.Popen(
+                self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            ) as process,
+        ):
+            assert process.stdout is not None
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                lines.append(line)
+                if line.startswith("STEP "):
+                    on_step(line.strip()[:80])
+                if time.monotonic() > deadline:
+                    process.terminate()
+                    lines.append(f"timed out after {ATTEMPT_SECONDS:.0f} s\n")
+        return process.returncode, "".join(lines[-200:])
+
+    def _failure(self, what: str, output: str) -> LocalError:
+        tail = "\n".join(output.strip().splitlines()[-12:])
+        if is_network_failure(output):
+            return LocalError(
+                f"image {self.name}: {what} failed, a registry did not answer {ATTEMPTS} times in a row",
+                detail=tail,
+                remedy=f"check the network, then run the same command again; the whole output is in {self.log}",
+            )
+        return LocalError(f"image {self.name}: {what} failed", detail=tail, remedy=f"the whole output is in {self.log}")
+
+
+def is_network_failure(output: str) -> bool:
+    """Whether a build failed because of a registry rather than of the Containerfile."""
+    return any(sign in output for sign in NETWORK_FAILURES)
