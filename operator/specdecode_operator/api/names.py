@@ -118,6 +118,9 @@ REASON_CONFIG_MISSING: Final = "ConfigMissing"
 REASON_PODS_REFUSED: Final = "PodsRefused"
 """The API server refused the pods: quota, pod security, a missing class."""
 
+REASON_HELD: Final = "HeldByMinAvailable"
+"""minAvailable leaves no slot to give up, so no revision can be replaced."""
+
 REASON_CHILD_REFUSED: Final = "ChildRefused"
 REASON_CRD_MISSING: Final = "ApiMissing"
 REASON_NAMESPACE_TERMINATING: Final = "NamespaceTerminating"

@@ -7,13 +7,16 @@ what the API server enforces and fills in. Rules that span fields are CEL rules 
 Models are frozen; unknown fields are ignored here, since the API server has pruned or refused them.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from specdecode_operator.api import names
 from specdecode_operator.api.errors import FieldError, InvalidObject
@@ -27,11 +30,17 @@ Text = Annotated[str, Field(max_length=1024)]
 LongText = Annotated[str, Field(max_length=32768)]
 LabelName = Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_NAME)]
-Path = Annotated[str, Field(min_length=1, max_length=1024)]
-Quantity = Annotated[int | str, Field(max_length=32)]
+AbsolutePath = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/[^:]*$")]
+RelativePath = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/:][^:]*$")]
+Quantity = (
+    Annotated[int, Field(ge=0)]
+    | Annotated[
+        str, Field(min_length=1, max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([numkKMGTPE]|[KMGTPE]i|[eE][0-9]+)?$")
+    ]
+)
 Key = Annotated[str, Field(min_length=1, max_length=253)]
 LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
-LabelValue = Annotated[str, Field(max_length=63)]
+LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=64)]
 Annotations = Annotated[dict[LabelKey, LongText], Field(max_length=64)]
 Quantities = Annotated[dict[LabelKey, Quantity], Field(max_length=32)]
@@ -61,15 +70,44 @@ def atomic() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Rule:
-    """One CEL rule of the CRD. `message` is a CEL expression when `computed`, so that it can say what was found."""
+    """One CEL rule of the CRD. The API server puts the field's path before what the rule says.
+
+    In `found` and `allowed`, `{...}` holds a CEL expression of a string. Never a value that may be a secret.
+    """
 
     rule: str
-    message: str
-    computed: bool = False
+    """CEL over `self`; over `oldSelf` too, then the rule is asked on updates only."""
+    found: str
+    allowed: str
+    action: str
+    """What the user can do about it, as an imperative clause."""
     field_path: str | None = None
-    reason: Literal["FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden", "FieldValueDuplicate"] = (
-        "FieldValueInvalid"
-    )
+    """Path below the model that the error is about, when one field is to blame."""
+
+    def schema(self) -> dict[str, Any]:
+        """The rule as `x-kubernetes-validations` takes it. `message` is what is said if the expression fails."""
+        said = f"found {self.found}; allowed: {self.allowed}; {self.action}"
+        schema = {
+            "rule": self.rule,
+            "message": _without_values(f"allowed: {self.allowed}; {self.action}"),
+            "messageExpression": _cel_text(said),
+        }
+        return schema if self.field_path is None else {**schema, "fieldPath": self.field_path}
+
+
+_VALUE = re.compile(r"{([^}]*)}")
+
+
+def _without_values(said: str) -> str:
+    return _VALUE.sub("...", said)
+
+
+def _cel_text(said: str) -> str:
+    """`said` as one CEL expression: text in quotes, joined with the expressions in braces."""
+    parts = _VALUE.split(said)
+    quoted = ["'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'" if text else "" for text in parts[::2]]
+    joined = [part for pair in zip(quoted, [*parts[1::2], ""], strict=True) for part in pair if part]
+    return " + ".join(joined)
 
 
 class Model(BaseModel):
@@ -81,12 +119,76 @@ class Model(BaseModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = ()
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        if cls.RULES:
+            handler.resolve_ref_schema(schema)["x-kubernetes-validations"] = [rule.schema() for rule in cls.RULES]
+        return schema
+
+
+ROOT_RULES = (
+    Rule(
+        rule=f"size(self.metadata.name) <= {names.NAME_LENGTH}",
+        found="{string(size(self.metadata.name))} characters",
+        allowed=f"at most {names.NAME_LENGTH}, since pods are called <name>-<revision>-xxxxx",
+        action="choose a shorter name",
+        field_path=".metadata.name",
+    ),
+    Rule(
+        rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        found="{self.metadata.name}",
+        allowed="lower-case letters, digits and dashes, beginning with a letter, since Services are called after it",
+        action="choose such a name",
+        field_path=".metadata.name",
+    ),
+)
+
+_SOURCE = r"^(hf://[A-Za-z0-9][\\w.-]*/[A-Za-z0-9][\\w.-]*|pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[^:]+|/[^:]+)$"
+
+SOURCE_RULES = (
+    Rule(
+        rule=f"self.source.matches('{_SOURCE}')",
+        found="{self.source}",
+        allowed="hf://org/name, pvc://claim/path or an absolute path",
+        action="write the source in one of these forms",
+        field_path=".source",
+    ),
+    Rule(
+        rule="!self.source.startsWith('hf://') || has(self.revision)",
+        found="no revision beside {self.source}",
+        allowed="a commit of the repository, 40 hexadecimal digits",
+        action="set it, so that all pods load the same weights",
+        field_path=".revision",
+    ),
+    Rule(
+        rule="self.source.startsWith('hf://') || !has(self.revision)",
+        found="a revision beside {self.source}",
+        allowed="none, since only hf:// sources have commits",
+        action="remove it",
+        field_path=".revision",
+    ),
+)
+
 
 # --- spec.model -------------------------------------------------------------------------------------------------------
 
 
 class ModelSpec(Model):
     """The model that is served."""
+
+    RULES = (
+        *SOURCE_RULES,
+        Rule(
+            rule="(has(self.servedName) ? self.servedName : self.name) == "
+            "(has(oldSelf.servedName) ? oldSelf.servedName : oldSelf.name)",
+            found="a change of the name that clients send, from "
+            "{(has(oldSelf.servedName) ? oldSelf.servedName : oldSelf.name)} to "
+            "{(has(self.servedName) ? self.servedName : self.name)}",
+            allowed="the same name as before, since old and new pods serve side by side during a replacement",
+            action="set servedName to the old name, or make a second object",
+        ),
+    )
 
     name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] = Field(
         description="Name of the model, for people and dashboards, and for clients unless servedName is set."
@@ -123,6 +225,8 @@ Method = Literal["mtp", "eagle", "eagle3", "dflash", "dspark", "draft_model", "n
 class DraftModel(Model):
     """The model that drafts tokens for the target to verify."""
 
+    RULES = SOURCE_RULES
+
     source: Source = Field(
         description="Where the drafter's weights are: hf://org/name, pvc://claim/path or an absolute path, as in "
         "model.source."
@@ -136,6 +240,23 @@ class DraftModel(Model):
 
 class Rejection(Model):
     """How drafted tokens are accepted."""
+
+    RULES = (
+        Rule(
+            rule="self.method != 'synthetic' || has(self.acceptanceLength)",
+            found="no acceptanceLength",
+            allowed="1 to numSpeculativeTokens + 1 with method synthetic",
+            action="set it",
+            field_path=".acceptanceLength",
+        ),
+        Rule(
+            rule="self.method == 'synthetic' || !has(self.acceptanceLength)",
+            found="acceptanceLength with method standard",
+            allowed="none, since the target decides",
+            action="remove it, or set method to synthetic",
+            field_path=".acceptanceLength",
+        ),
+    )
 
     method: Literal["standard", "synthetic"] = Field(
         default="standard",
@@ -151,6 +272,31 @@ class Rejection(Model):
 
 class Speculative(Model):
     """How tokens are drafted and verified."""
+
+    RULES = (
+        Rule(
+            rule="self.method in ['mtp', 'ngram'] || has(self.draftModel)",
+            found="no drafter for method {self.method}",
+            allowed="a draftModel, which this method needs",
+            action="set draftModel.source, or take method mtp or ngram",
+            field_path=".draftModel",
+        ),
+        Rule(
+            rule="!(self.method in ['mtp', 'ngram']) || !has(self.draftModel)",
+            found="a drafter for method {self.method}",
+            allowed="none, since this method drafts without a second model",
+            action="remove draftModel, or take a method that uses it",
+            field_path=".draftModel",
+        ),
+        Rule(
+            rule="!has(self.rejection.acceptanceLength) || "
+            "self.rejection.acceptanceLength <= double(self.numSpeculativeTokens + 1)",
+            found="{string(self.rejection.acceptanceLength)}",
+            allowed="1 to numSpeculativeTokens + 1, since a step emits no more",
+            action="lower it, or raise numSpeculativeTokens",
+            field_path=".rejection.acceptanceLength",
+        ),
+    )
 
     method: Method = Field(
         description="Drafting method. mtp and ngram draft without a second model; eagle, eagle3, dflash, dspark and "
@@ -197,6 +343,17 @@ class FieldRef(Model):
 class EnvSource(Model):
     """Where an environment variable's value comes from."""
 
+    RULES = (
+        Rule(
+            rule="[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef)]"
+            ".filter(given, given).size() == 1",
+            found="{string([has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef)]"
+            ".filter(given, given).size())} sources",
+            allowed="exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+            action="keep one",
+        ),
+    )
+
     secret_key_ref: KeyRef | None = Field(default=None, description="A key of a Secret.")
     config_map_key_ref: KeyRef | None = Field(default=None, description="A key of a ConfigMap.")
     field_ref: FieldRef | None = Field(default=None, description="A field of the pod.")
@@ -204,6 +361,22 @@ class EnvSource(Model):
 
 class EnvVar(Model):
     """One environment variable of the engine."""
+
+    RULES = (
+        Rule(
+            rule="!(has(self.value) && has(self.valueFrom))",
+            found="value and valueFrom for {self.name}",
+            allowed="one of the two",
+            action="remove one",
+        ),
+        Rule(
+            rule=f"!self.name.startsWith('{names.ENV_PREFIX}')",
+            found="{self.name}",
+            allowed=f"names without the prefix {names.ENV_PREFIX}, which is the operator's",
+            action="remove it, or rename it",
+            field_path=".name",
+        ),
+    )
 
     name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = Field(
         description="Name of the variable. Names that begin with SPECDECODE_ belong to the operator."
@@ -216,6 +389,16 @@ class EnvVar(Model):
 
 class Engine(Model):
     """The engine's image and how it is started."""
+
+    RULES = (
+        Rule(
+            rule="self.image.matches('^[a-z0-9]([-a-z0-9._:/]*[a-z0-9])?@sha256:[0-9a-f]{64}$')",
+            found="{self.image}",
+            allowed="an image by digest, repository@sha256:<64 hexadecimal digits>, since a tag can move",
+            action="write the digest that the registry shows for the tag",
+            field_path=".image",
+        ),
+    )
 
     version: EngineLine = Field(description="The engine's release line: what its arguments and metrics are called.")
     image: Annotated[str, Field(min_length=1, max_length=512)] = Field(
@@ -262,6 +445,23 @@ ProfileName = Literal["gb200", "h200", "cpu"]
 class Toleration(Model):
     """A taint that the pods tolerate."""
 
+    RULES = (
+        Rule(
+            rule="has(self.key) && size(self.key) > 0 || has(self.operator) && self.operator == 'Exists'",
+            found="no key and operator Equal",
+            allowed="a key, or operator Exists for all taints",
+            action="name the taint's key",
+            field_path=".key",
+        ),
+        Rule(
+            rule="!(has(self.operator) && self.operator == 'Exists' && has(self.value))",
+            found="a value with operator Exists",
+            allowed="a value with operator Equal only",
+            action="remove the value, or set operator to Equal",
+            field_path=".value",
+        ),
+    )
+
     key: Annotated[str, Field(max_length=317)] | None = Field(
         default=None, description="Taint key. Absent, with operator Exists: all taints."
     )
@@ -301,6 +501,16 @@ class Probes(Model):
 
 class Accelerator(Model):
     """What the pods run on: a profile, and what differs from it here."""
+
+    RULES = (
+        Rule(
+            rule="self.profile != 'cpu' || !has(self.gpusPerNode) || self.gpusPerNode == 0",
+            found="{string(self.gpusPerNode)} GPUs with profile cpu",
+            allowed="0",
+            action="remove gpusPerNode, or take another profile",
+            field_path=".gpusPerNode",
+        ),
+    )
 
     profile: ProfileName = Field(
         description="What a node looks like: its labels, taints, architecture, GPUs, shared memory, communication "
@@ -359,7 +569,7 @@ class KeyToPath(Model):
     """One key of a ConfigMap or Secret as a file."""
 
     key: Key = Field(description="The key.")
-    path: Path = Field(description="Relative path of its file.")
+    path: RelativePath = Field(description="Relative path of its file.")
     mode: Annotated[int, Field(ge=0, le=511)] | None = Field(default=None, description="File mode bits.")
 
 
@@ -401,7 +611,7 @@ class SecretVolume(Model):
 class HostPathVolume(Model):
     """A path of the node, if the operator's chart allows it."""
 
-    path: Path = Field(description="Absolute path on the node. It must lie in the chart's allowedHostPaths.")
+    path: AbsolutePath = Field(description="Absolute path on the node. It must lie in the chart's allowedHostPaths.")
     type: Literal["", "Directory", "DirectoryOrCreate", "File", "Socket", "CharDevice"] | None = Field(
         default=None, description="What must be there."
     )
@@ -409,6 +619,25 @@ class HostPathVolume(Model):
 
 class Volume(Model):
     """A volume of the pods: exactly one source."""
+
+    RULES = (
+        Rule(
+            rule="[has(self.persistentVolumeClaim), has(self.emptyDir), has(self.configMap), has(self.secret), "
+            "has(self.hostPath)].filter(given, given).size() == 1",
+            found="{string([has(self.persistentVolumeClaim), has(self.emptyDir), has(self.configMap), "
+            "has(self.secret), has(self.hostPath)].filter(given, given).size())} sources for volume {self.name}",
+            allowed="exactly one of persistentVolumeClaim, emptyDir, configMap, secret and hostPath",
+            action="keep one",
+        ),
+        Rule(
+            rule=f"!self.name.matches('^({names.VOLUME_SHM}|{names.VOLUME_TMP}|{names.CLAIM_VOLUME_PREFIX}[0-9]+)$')",
+            found="{self.name}",
+            allowed=f"names other than {names.VOLUME_SHM}, {names.VOLUME_TMP} and {names.CLAIM_VOLUME_PREFIX}<number>, "
+            "which are the operator's",
+            action="rename the volume",
+            field_path=".name",
+        ),
+    )
 
     name: LabelName = Field(
         description="Name of the volume. `cache` takes the place of the emptyDir for weights and compiled kernels."
@@ -425,9 +654,20 @@ class Volume(Model):
 class VolumeMount(Model):
     """Where a volume appears in the engine's container."""
 
+    RULES = (
+        Rule(
+            rule=f"!(self.mountPath in ['/dev/shm', '/tmp', '{names.CACHE_PATH}'])",
+            found="{self.mountPath}",
+            allowed="paths other than /dev/shm (accelerator.shmSize), /tmp and "
+            f"{names.CACHE_PATH} (a volume called {names.VOLUME_CACHE}), which are the operator's",
+            action="mount it elsewhere",
+            field_path=".mountPath",
+        ),
+    )
+
     name: LabelName = Field(description="Name of a volume of this template.")
-    mount_path: Path = Field(description="Absolute path in the container.")
-    sub_path: Path | None = Field(default=None, description="Path inside the volume. Absent: its root.")
+    mount_path: AbsolutePath = Field(description="Absolute path in the container.")
+    sub_path: RelativePath | None = Field(default=None, description="Path inside the volume. Absent: its root.")
     read_only: bool | None = Field(default=None, description="Mount it read-only.")
 
 
@@ -437,8 +677,39 @@ class SecretName(Model):
     name: ObjectName = Field(description="Name of the Secret.")
 
 
+_OWN_LABELS = [names.LABEL_APP_NAME, names.LABEL_APP_INSTANCE, names.LABEL_MANAGED_BY]
+_LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+
+
 class Template(Model):
     """What else the pods carry."""
+
+    RULES = (
+        Rule(
+            rule="!has(self.labels) || self.labels.all(key, key.matches('" + _LABEL_KEY + "'))",
+            found="a key that is no label key",
+            allowed="an optional DNS prefix and slash, then at most 63 letters, digits, dashes, dots and underscores",
+            action="correct the key",
+            field_path=".labels",
+        ),
+        Rule(
+            rule=f"!has(self.labels) || self.labels.all(key, !key.startsWith('{names.GROUP}/') && "
+            f"!(key in {_OWN_LABELS}))",
+            found="a label that the operator sets itself",
+            allowed=f"labels other than {names.GROUP}/* and {', '.join(_OWN_LABELS)}",
+            action="remove it",
+            field_path=".labels",
+        ),
+        Rule(
+            rule="!has(self.volumeMounts) || self.volumeMounts.all(mount, "
+            f"mount.name == '{names.VOLUME_CACHE}' || has(self.volumes) && "
+            "self.volumes.exists(volume, volume.name == mount.name))",
+            found="a mount of a volume that is not there",
+            allowed=f"the names in template.volumes, and {names.VOLUME_CACHE}",
+            action="add the volume, or correct the mount's name",
+            field_path=".volumeMounts",
+        ),
+    )
 
     labels: Labels = Field(
         default_factory=dict,
@@ -484,6 +755,17 @@ class Template(Model):
 class Drain(Model):
     """How a pod leaves without cutting a stream."""
 
+    RULES = (
+        Rule(
+            rule="self.terminationGracePeriodSeconds > self.preStopSeconds + self.shutdownTimeoutSeconds",
+            found="{string(self.terminationGracePeriodSeconds)} s",
+            allowed="more than preStopSeconds + shutdownTimeoutSeconds = {"
+            "string(self.preStopSeconds + self.shutdownTimeoutSeconds)} s",
+            action="raise it, or lower the others: the engine would be killed while streams still run",
+            field_path=".terminationGracePeriodSeconds",
+        ),
+    )
+
     pre_stop_seconds: Annotated[int, Field(ge=0, le=600)] = Field(
         default=15, description="Seconds a pod goes on serving after it was told to go, while routers take it out."
     )
@@ -511,6 +793,16 @@ class GatewayRef(Model):
 class Traffic(Model):
     """How requests reach the pods."""
 
+    RULES = (
+        Rule(
+            rule="!self.path.matches('//|/[.][.]?(/|$)|%2[fF]')",
+            found="{self.path}",
+            allowed="a path without //, /./, /../ or an encoded slash",
+            action="write the plain path",
+            field_path=".path",
+        ),
+    )
+
     gateway: GatewayRef = Field(description="The Gateway that brings requests.")
     hostnames: Annotated[
         tuple[
@@ -530,7 +822,7 @@ class Traffic(Model):
         description="Hostnames that lead here. Absent: any that the listener allows.",
         json_schema_extra=as_set(),
     )
-    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/")] = Field(
+    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/[-A-Za-z0-9/._~!$&'()*+,;=:@%]*$")] = Field(
         default="/", description="Path prefix of the requests that lead here."
     )
     request_timeout: Duration = Field(
@@ -557,6 +849,16 @@ class Metrics(Model):
 
 class Spec(Model):
     """What is wanted."""
+
+    RULES = (
+        Rule(
+            rule="self.speculative.rejection.method != 'synthetic' || self.accelerator.profile == 'cpu'",
+            found="synthetic with profile {self.accelerator.profile}",
+            allowed="standard, since synthetic rejection emits tokens that the target did not choose",
+            action="set it to standard, or take profile cpu for a test",
+            field_path=".speculative.rejection.method",
+        ),
+    )
 
     model: ModelSpec = Field(description="The model that is served.")
     speculative: Speculative = Field(description="How tokens are drafted and verified.")
