@@ -92,16 +92,9 @@ PLANNED = (
     ),
     Row(
         "an argument that a field of the object says",
-        {"engine": {"args": ["--speculative-config", "{}"]}},
+        {"engine": {"args": ["--speculative-config", "do-not-print-me"]}},
         names.REASON_INVALID_SPEC,
-        ("spec.engine.args[0]", "--speculative-config"),
-        moves=False,
-    ),
-    Row(
-        "an environment variable of the operator's",
-        {"engine": {"env": [{"name": "SPECDECODE_EXPECT_MANIFEST", "value": "do-not-print-me"}]}},
-        names.REASON_INVALID_SPEC,
-        ("spec.engine.env", "SPECDECODE_"),
+        ("spec.engine.args[0]", "--speculative-config", "belongs to speculative"),
         moves=False,
     ),
     Row(
@@ -127,7 +120,7 @@ PLANNED = (
     ),
     Row(
         "a replica over several nodes without the LeaderWorkerSet API",
-        {"accelerator": {"nodesPerReplica": 2}},
+        {"accelerator": {"nodesPerReplica": 2}, "parallelism": {"tensor": 2}},
         names.REASON_CRD_MISSING,
         ("LeaderWorkerSet",),
         moves=False,

@@ -1,4 +1,4 @@
-"""A GB200 rack: 18 trays of four GPUs (kwok nodes), filled by the real scheduler. kwok's pods are Ready but serve nothing."""
+"""A GB200 rack: 18 trays of four GPUs (kwok nodes), filled by the real scheduler. kwok's pods serve nothing."""
 
 from __future__ import annotations
 
