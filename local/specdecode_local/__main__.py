@@ -1,4 +1,4 @@
-"""The command line of the local cluster. Each command lives in a module of its own, loaded only when it is asked for."""
+"""The command line of the local cluster. Each command has a module of its own, loaded only when it is asked for."""
 
 from __future__ import annotations
 

@@ -11,6 +11,9 @@ PODS = "10.244.0.0/16"
 POD_GATEWAY_SUBNET = "10.244.0.0/22"
 """Of it, what the node's own pods get; the rest is for simulated nodes."""
 
+POD_GATEWAY = "10.244.0.1"
+"""What CNI puts on the host's end of each pod's pair: the first of the range."""
+
 TRAY_PODS = "10.244.128.0/17"
 SERVICES = "10.96.0.0/16"
 API_SERVICE = "10.96.0.1"

@@ -54,12 +54,21 @@ def adopt(pid: int) -> None:
 
 def processes() -> set[int]:
     """All processes in our folders, pods' included."""
+    return _processes(ROOT)
+
+
+def pod_processes() -> set[int]:
+    """Processes of containers, sandboxes included."""
+    return _processes(PODS.lstrip("/"))
+
+
+def _processes(folder: str) -> set[int]:
     found: set[int] = set()
     for top in hierarchies():
-        for file in (top / ROOT).glob("**/cgroup.procs"):
+        for file in (top / folder).glob("**/cgroup.procs"):
             with contextlib.suppress(OSError):
                 found.update(int(line) for line in file.read_text().split())
-    return found
+    return found - {0}
 
 
 def remove() -> list[Path]:

@@ -15,7 +15,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 STATE = Path("/var/lib/specdecode-local")
 """Everything of the one cluster this machine can have; removed by `down`."""
 
-KUBECONFIG = STATE / "kubeconfig"
 LOGS = STATE / "logs"
 AUDIT_LOG = STATE / "audit.log"
 CERTIFICATES = STATE / "pki"
@@ -41,6 +40,17 @@ def binaries() -> Path:
 def binary(name: str) -> Path:
     """Path of one of the Go programs (`kubectl`, `helm`, ...); it exists once its group has been built."""
     return binaries() / name
+
+
+def kubeconfig() -> Path:
+    """The administrator's kubeconfig, there while the cluster is up."""
+    return STATE / "kubeconfig"
+
+
+def environment() -> dict[str, str]:
+    """This program's environment with our kubectl and helm first, and the cluster's kubeconfig."""
+    path = f"{binaries()}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, "PATH": path, "KUBECONFIG": str(kubeconfig())}
 
 
 def registry_data() -> Path:

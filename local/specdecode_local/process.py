@@ -34,8 +34,10 @@ class Component:
     argv: tuple[str, ...]
     ready: Callable[[], str | None]
     """None when it serves, else what is still missing, as a person would say it."""
+    configuration: Mapping[Path, str] = field(default_factory=dict)
+    """Files written before it starts; a change calls for a restart."""
     files: tuple[Path, ...] = ()
-    """Configuration whose change calls for a restart."""
+    """Other files whose change calls for a restart, such as certificates."""
     environment: Mapping[str, str] = field(default_factory=dict)
     ready_seconds: float = 60.0
     stop_seconds: float = 8.0
@@ -62,7 +64,9 @@ class Outcome(Enum):
 
 def digest_of(component: Component) -> str:
     """Changes when the component would have to be started anew."""
-    digest = hashlib.sha256(json.dumps([component.argv, sorted(component.environment.items())]).encode())
+    own = [component.argv, sorted(component.environment.items())]
+    own += [[str(path), text] for path, text in sorted(component.configuration.items())]
+    digest = hashlib.sha256(json.dumps(own).encode())
     for file in component.files:
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     program = Path(component.argv[0])
@@ -139,6 +143,9 @@ def start(component: Component) -> None:
     """Starts it in a session and cgroup of its own, so that it outlives this program and can be found again."""
     paths.LOGS.mkdir(parents=True, exist_ok=True)
     paths.RUN.mkdir(parents=True, exist_ok=True)
+    for path, text in component.configuration.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/root"}
     with log_path(component.name).open("ab") as log:
         child = subprocess.Popen(

@@ -1,0 +1,38 @@
+"""Removes what `down` keeps: programs, images and the registry's contents."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from specdecode_local import disk, gobuild, ownership, paths
+from specdecode_local.errors import LocalError
+
+OURS = ("bin", "go", "go-build", "go-modules", "go-toolchain", "images", "containers", "registry")
+"""Folders in the cache that this program makes; a cache folder set by the user may hold other things."""
+
+
+def size_of(folder: Path) -> int:
+    """Bytes on disk below a folder, links not followed."""
+    total = 0
+    for directory, _, files in os.walk(folder):
+        for name in files:
+            status = (Path(directory) / name).lstat()
+            total += status.st_blocks * 512
+    return total
+
+
+def clean() -> str:
+    """Removes the caches. Returns a sentence; raises LocalError while the cluster is up."""
+    running = ownership.alive()
+    if running:
+        raise LocalError(
+            f"the cluster is up ({', '.join(running)}) and runs from the cache", remedy="run `make down` first"
+        )
+    before = size_of(paths.cache())
+    gobuild.trim()
+    for name in OURS:
+        shutil.rmtree(paths.cache() / name, ignore_errors=True)
+    freed = (before - size_of(paths.cache())) / disk.GB
+    return f"removed {freed:.1f} GB from {paths.cache()}"

@@ -1,0 +1,249 @@
+"""The cluster as a whole: up, down, and what it is made of.
+
+`up` is level-triggered: it compares each part with what it shall be and acts on the difference, so the same code starts
+a cluster, repairs one, and leaves a healthy one alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterable
+
+from specdecode_local import (
+    addresses,
+    apt,
+    certs,
+    cgroups,
+    disk,
+    firewall,
+    footprint,
+    gateway,
+    gobuild,
+    images,
+    kubectl,
+    manifests,
+    network,
+    ownership,
+    paths,
+    ports,
+    privilege,
+    process,
+    sysctls,
+    teardown,
+)
+from specdecode_local.components import (
+    apiserver,
+    containerd,
+    controllers,
+    coredns,
+    etcd,
+    forward,
+    kubelet,
+    kubeproxy,
+    kwok,
+    prometheus,
+    registry,
+)
+from specdecode_local.errors import LocalError
+from specdecode_local.process import Component, Outcome
+from specdecode_local.progress import Progress, elapsed
+
+IMAGES = ("pause", "envoy", "envoy-gateway")
+"""What the cluster itself runs as pods."""
+
+
+def components(pause_image: str) -> dict[str, Component]:
+    """Every program, in the order of starting."""
+    found = (
+        registry.component(),
+        etcd.component(),
+        containerd.component(pause_image),
+        apiserver.component(),
+        controllers.controller_manager(),
+        controllers.scheduler(),
+        kubelet.component(),
+        kubeproxy.component(),
+        coredns.component(),
+        kwok.component(),
+        prometheus.component(),
+        forward.component(),
+    )
+    return {component.name: component for component in found}
+
+
+NAMES = (
+    "registry",
+    "etcd",
+    "containerd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kube-proxy",
+    "coredns",
+    "kwok",
+    "prometheus",
+    "forward",
+)
+
+
+def up(progress: Progress | None = None) -> None:
+    """Makes the cluster run as this checkout says; returns when everything is Ready.
+
+    Raises LocalError with what to do. What was done until then stays, and the next call goes on from there.
+    """
+    progress = progress or Progress()
+    began = time.monotonic()
+    privilege.require_root("the cluster makes namespaces, mounts, cgroups and network devices")
+    ownership.require_ours()
+    needed = disk.require(disk.current())
+    if not healthy_records():
+        progress.say(f"This may take {needed}; cache: {paths.cache()}, state: {paths.STATE}")
+    _prepare(progress)
+    pause, proxy, controller = _images(progress)
+    everything = components(pause)
+    outcomes = _start_control_plane(progress, everything)
+    outcomes |= _start_node(progress, everything)
+    changed = _gateway(progress, gateway.Images(controller=controller, proxy=proxy))
+    _say_end(progress, outcomes, changed, time.monotonic() - began)
+
+
+def down(progress: Progress | None = None) -> None:
+    """Stops everything and removes every trace but the cache. Raises LocalError naming what would not go."""
+    progress = progress or Progress()
+    privilege.require_root("the cluster's processes and mounts are root's")
+    with progress.step("stop processes and pods"):
+        teardown.stop_everything()
+    with progress.step("remove mounts, links, rules, cgroups and state"):
+        teardown.remove_everything()
+    with progress.step("check that nothing is left") as step:
+        kubectl.wait(_still_left, what="after the way down", seconds=5)
+        step.detail = "no process, mount, link, namespace, rule, cgroup or file"
+
+
+def healthy_records() -> bool:
+    """Whether every program that was started still runs."""
+    return all(process.alive_pid(name) is not None for name in NAMES)
+
+
+def require_up() -> None:
+    """Raises LocalError unless every program runs."""
+    dead = [name for name in NAMES if process.alive_pid(name) is None]
+    if dead:
+        state = "is not up" if len(dead) == len(NAMES) else f"is broken: {', '.join(dead)} not running"
+        raise LocalError(f"the cluster {state}", remedy="run `make up`")
+
+
+def _still_left() -> str | None:
+    found = teardown.leftovers()
+    return f"left behind: {'; '.join(found)}" if found else None
+
+
+def _prepare(progress: Progress) -> None:
+    """Everything before the first process."""
+    if apt.missing(apt.PACKAGES):
+        with progress.step("install Debian packages") as step:
+            step.detail = ", ".join(apt.missing(apt.PACKAGES))
+            apt.require()
+    gobuild.build_all(progress)
+    ports.require_free(list(addresses.USED), cgroups.processes())
+    network.require_no_clash()
+    sysctls.remember()
+    firewall.remember()
+    footprint.remember()
+    ownership.forget_previous_boot()
+    ownership.claim()
+    cgroups.make()
+    network.up()
+    certs.ensure(datetime.datetime.now(datetime.UTC))
+
+
+def _images(progress: Progress) -> tuple[str, str, str]:
+    """References of the images that the cluster itself runs."""
+    paths.registry_data().mkdir(parents=True, exist_ok=True)
+    start_and_await([registry.component()])
+    with progress.step("images") as step:
+        references = []
+        for name in IMAGES:
+            step.detail = name
+            references.append(images.build(name))
+        step.detail = ", ".join(IMAGES)
+    return references[0], references[1], references[2]
+
+
+def _start_control_plane(progress: Progress, everything: dict[str, Component]) -> dict[str, Outcome]:
+    with progress.step("control plane") as step:
+        # All at once: the API server waits for etcd by itself, and containerd and Prometheus need neither.
+        names = ("etcd", "containerd", "kube-apiserver", "prometheus", "forward")
+        outcomes = {name: process.ensure(everything[name]) for name in names}
+        for name in names:
+            step.detail = f"await {name}"
+            process.await_ready(everything[name])
+        step.detail = "rights of our own programs"
+        if kubectl.unapplied(manifests.base()):
+            kubectl.apply(manifests.base())
+        outcomes |= {name: process.ensure(everything[name]) for name in ("kube-controller-manager", "kube-scheduler")}
+        step.detail = _told(outcomes)
+    return outcomes
+
+
+def _start_node(progress: Progress, everything: dict[str, Component]) -> dict[str, Outcome]:
+    with progress.step("node") as step:
+        names = ("kubelet", "kube-proxy", "coredns", "kwok")
+        outcomes = {name: process.ensure(everything[name]) for name in names}
+        for name in ("kube-controller-manager", "kube-scheduler", *names):
+            step.detail = f"await {name}"
+            process.await_ready(everything[name])
+        step.detail = f"await {addresses.NODE_NAME} Ready"
+        kubectl.wait(node_unready, what=f"node {addresses.NODE_NAME}", seconds=60)
+        step.detail = _told(outcomes)
+    return outcomes
+
+
+def _gateway(progress: Progress, wanted: gateway.Images) -> bool:
+    with progress.step("gateway") as step:
+        step.detail = "Envoy Gateway by helm"
+        changed = gateway.ensure(wanted)
+        step.detail = "await the first answer"
+        kubectl.wait(gateway.missing, what="gateway", seconds=120)
+        step.detail = "installed" if changed else "as it was"
+    return changed
+
+
+def node_unready() -> str | None:
+    """None once the node is Ready."""
+    found = kubectl.get("nodes", "--field-selector", f"metadata.name={addresses.NODE_NAME}")["items"]
+    if not found:
+        return "the kubelet has not registered it"
+    conditions = {entry["type"]: entry for entry in found[0]["status"].get("conditions", [])}
+    ready = conditions.get("Ready", {"status": "Unknown", "message": "no condition yet"})
+    return None if ready["status"] == "True" else str(ready["message"])
+
+
+def start_and_await(wanted: Iterable[Component]) -> dict[str, Outcome]:
+    """Starts them together, then waits for each."""
+    listed = list(wanted)
+    outcomes = {component.name: process.ensure(component) for component in listed}
+    for component in listed:
+        process.await_ready(component)
+    return outcomes
+
+
+def _told(outcomes: dict[str, Outcome]) -> str:
+    changed = [f"{name} {outcome.value}" for name, outcome in outcomes.items() if outcome is not Outcome.KEPT]
+    return ", ".join(changed) if changed else "as it was"
+
+
+def _say_end(progress: Progress, outcomes: dict[str, Outcome], changed: bool, seconds: float) -> None:
+    if changed or any(outcome is not Outcome.KEPT for outcome in outcomes.values()):
+        progress.say(f"The cluster is up, after {elapsed(seconds)}.")
+    else:
+        progress.say(f"The cluster was up already; nothing was changed ({elapsed(seconds)}).")
+    progress.say(
+        f"  kubectl     export KUBECONFIG={paths.kubeconfig()} PATH={paths.binaries()}:$PATH\n"
+        f"  gateway     http://{addresses.LOOPBACK}:{addresses.GATEWAY_PORT}\n"
+        f"  Prometheus  http://{addresses.LOOPBACK}:{addresses.PROMETHEUS_PORT}\n"
+        f"  registry    {addresses.REGISTRY}\n"
+        f"  logs        {paths.LOGS}"
+    )

@@ -1,0 +1,26 @@
+"""`trays N`: make it exactly N simulated GB200 trays."""
+
+from __future__ import annotations
+
+import argparse
+
+from specdecode_local import cluster, trays
+from specdecode_local.errors import LocalError
+from specdecode_local.progress import Progress
+
+MOST = 288
+"""Sixteen racks; beyond that two cores are busy with heartbeats alone."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("count", type=int, metavar="N", help="how many there shall be; 0 removes them all")
+
+
+def run(args: argparse.Namespace) -> int:
+    if not 0 <= args.count <= MOST:
+        raise LocalError(f"N is {args.count}; allowed is 0 to {MOST}", remedy="`make trays N=18` is one full rack")
+    cluster.require_up()
+    with Progress().step(f"{args.count} trays") as step:
+        added, removed = trays.ensure(args.count)
+        step.detail = f"{added} added, {removed} removed"
+    return 0
