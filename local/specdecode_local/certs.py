@@ -94,7 +94,7 @@ def service_account_public_key() -> Path:
 
 
 def kubeconfig(name: str) -> Path:
-    return paths.kubeconfig() if name == "admin" else paths.CERTIFICATES / f"{name}.kubeconfig"
+    return paths.KUBECONFIG if name == "admin" else paths.CERTIFICATES / f"{name}.kubeconfig"
 
 
 def ensure(now: datetime.datetime) -> bool:

@@ -241,7 +241,7 @@ def _say_end(progress: Progress, outcomes: dict[str, Outcome], changed: bool, se
     else:
         progress.say(f"The cluster was up already; nothing was changed ({elapsed(seconds)}).")
     progress.say(
-        f"  kubectl     export KUBECONFIG={paths.kubeconfig()} PATH={paths.binaries()}:$PATH\n"
+        f"  kubectl     export KUBECONFIG={paths.KUBECONFIG} PATH={paths.binaries()}:$PATH\n"
         f"  gateway     http://{addresses.LOOPBACK}:{addresses.GATEWAY_PORT}\n"
         f"  Prometheus  http://{addresses.LOOPBACK}:{addresses.PROMETHEUS_PORT}\n"
         f"  registry    {addresses.REGISTRY}\n"

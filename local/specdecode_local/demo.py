@@ -249,7 +249,7 @@ def where_next(story: Story) -> None:
     story.say(
         f"""
 Where to look next
-    export KUBECONFIG={paths.kubeconfig()} PATH={paths.binaries()}:$PATH
+    export KUBECONFIG={paths.KUBECONFIG} PATH={paths.binaries()}:$PATH
     kubectl get sdd -A -o wide
     kubectl describe sdd {NAME} -n {NAMESPACE}
     kubectl explain sdd.spec

@@ -44,7 +44,6 @@ def chart_values(images: Images) -> dict[str, Any]:
 
 def objects(images: Images) -> list[manifests.Manifest]:
     """The class, how its proxies look here, and the Gateway."""
-    fixed_address = {"spec": {"clusterIP": addresses.GATEWAY_SERVICE}}
     proxy = {
         "apiVersion": "gateway.envoyproxy.io/v1alpha1",
         "kind": "EnvoyProxy",

@@ -17,7 +17,7 @@ POLL_SECONDS = 0.25
 
 def run(*arguments: str, stdin: str | None = None, program: str = "kubectl") -> str:
     """Standard output of the command. Raises LocalError with its own words when it fails."""
-    command = [str(paths.binary(program)), "--kubeconfig", str(paths.kubeconfig()), *arguments]
+    command = [str(paths.binary(program)), "--kubeconfig", str(paths.KUBECONFIG), *arguments]
     result = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
     if result.returncode:
         raise LocalError(
@@ -46,7 +46,7 @@ def apply(manifests: Sequence[dict[str, Any]]) -> None:
 def unapplied(manifests: Sequence[dict[str, Any]]) -> bool:
     """Whether the cluster differs from them, so that an `up` without work writes nothing."""
     body = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
-    command = [str(paths.binary("kubectl")), "--kubeconfig", str(paths.kubeconfig()), "diff", "--server-side"]
+    command = [str(paths.binary("kubectl")), "--kubeconfig", str(paths.KUBECONFIG), "diff", "--server-side"]
     options = ["--force-conflicts", f"--field-manager={FIELD_MANAGER}", "-f", "-"]
     return subprocess.run([*command, *options], input=body, capture_output=True, text=True, check=False).returncode != 0
 

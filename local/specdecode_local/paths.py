@@ -15,6 +15,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 STATE = Path("/var/lib/specdecode-local")
 """Everything of the one cluster this machine can have; removed by `down`."""
 
+KUBECONFIG = STATE / "kubeconfig"
+"""The administrator's, there while the cluster is up."""
+
 LOGS = STATE / "logs"
 AUDIT_LOG = STATE / "audit.log"
 CERTIFICATES = STATE / "pki"
@@ -42,15 +45,10 @@ def binary(name: str) -> Path:
     return binaries() / name
 
 
-def kubeconfig() -> Path:
-    """The administrator's kubeconfig, there while the cluster is up."""
-    return STATE / "kubeconfig"
-
-
 def environment() -> dict[str, str]:
     """This program's environment with our kubectl and helm first, and the cluster's kubeconfig."""
     path = f"{binaries()}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, "PATH": path, "KUBECONFIG": str(kubeconfig())}
+    return {**os.environ, "PATH": path, "KUBECONFIG": str(KUBECONFIG)}
 
 
 def registry_data() -> Path:
