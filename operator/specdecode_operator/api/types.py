@@ -392,7 +392,7 @@ class Engine(Model):
 
     RULES = (
         Rule(
-            rule="self.image.matches('^[a-z0-9]([-a-z0-9._:/]*[a-z0-9])?@sha256:[0-9a-f]{64}$')",
+            rule="self.image.matches('^[a-z0-9][-A-Za-z0-9._:/]*@sha256:[0-9a-f]{64}$')",
             found="{self.image}",
             allowed="an image by digest, repository@sha256:<64 hexadecimal digits>, since a tag can move",
             action="write the digest that the registry shows for the tag",

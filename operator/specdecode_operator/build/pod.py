@@ -244,9 +244,7 @@ def _volumes(spec: Spec, profile: Profile) -> list[dict[str, Any]]:
 
 
 def _mounts(spec: Spec) -> list[dict[str, Any]]:
-    theirs = [_dump(mount) for mount in spec.template.volume_mounts]
-    taken = {mount["mountPath"] for mount in theirs}
-    ours: list[dict[str, Any]] = [
+    return [
         {"name": names.VOLUME_SHM, "mountPath": "/dev/shm"},
         {"name": names.VOLUME_TMP, "mountPath": "/tmp"},
         {"name": names.VOLUME_CACHE, "mountPath": names.CACHE_PATH},
@@ -258,8 +256,8 @@ def _mounts(spec: Spec) -> list[dict[str, Any]]:
             }
             for number, claim in enumerate(_claims(spec))
         ),
+        *(_dump(mount) for mount in spec.template.volume_mounts),
     ]
-    return [*(mount for mount in ours if mount["mountPath"] not in taken), *theirs]
 
 
 def _claims(spec: Spec) -> list[str]:
