@@ -23,6 +23,7 @@ from specdecode_local import (
     images,
     kubectl,
     manifests,
+    monitors,
     network,
     ownership,
     paths,
@@ -180,9 +181,10 @@ def _start_control_plane(progress: Progress, everything: dict[str, Component]) -
         for name in names:
             step.detail = f"await {name}"
             process.await_ready(everything[name])
-        step.detail = "rights of our own programs"
-        if kubectl.unapplied(manifests.base()):
-            kubectl.apply(manifests.base())
+        step.detail = "rights of our own programs, kinds of monitors"
+        wanted = [*manifests.base(), *monitors.definitions()]
+        if kubectl.unapplied(wanted):
+            kubectl.apply(wanted)
         outcomes |= {name: process.ensure(everything[name]) for name in ("kube-controller-manager", "kube-scheduler")}
         step.detail = _told(outcomes)
     return outcomes

@@ -97,6 +97,14 @@ GROUPS = (
     ),
     Group("coredns", {"coredns": "github.com/coredns/coredns"}, minutes=2),
     Group("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, minutes=2),
+    Group(
+        "monitors",
+        {},
+        folders={
+            "crds": "github.com/prometheus-operator/prometheus-operator//example/prometheus-operator-crd",
+        },
+        minutes=0.1,
+    ),
     Group("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}, minutes=0.1),
 )
 
@@ -141,7 +149,7 @@ def build_all(progress: Progress, names: list[str] | None = None) -> None:
     for group in wanted:
         if not destination(group).is_dir():
             with progress.step(f"build {group.name}") as step:
-                step.detail = f"{', '.join(group.programs)}; about {group.minutes:g} min"
+                step.detail = f"{', '.join([*group.programs, *group.folders])}; about {group.minutes:g} min"
                 build(group)
         link(group)
     if not missing():
@@ -256,7 +264,7 @@ def _failure(group: Group, output: str) -> LocalError:
 
 def _copy_from_module(group: Group, origin: str, target: Path) -> None:
     module, _, inside = origin.partition("//")
-    directory = _go(group, ["list", "-m", "-f", "{{.Dir}}", module]).strip()
+    directory = json.loads(_go(group, ["mod", "download", "-json", module]))["Dir"]
     shutil.copytree(Path(directory) / inside, target)
     for directory_path, _, files in os.walk(target):
         Path(directory_path).chmod(0o755)

@@ -1,0 +1,102 @@
+"""What `up` starts is known by pid and start time, kept while it is as wanted, and replaced when it is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specdecode_local import paths, process
+from specdecode_local.errors import LocalError
+from specdecode_local.process import Component, Outcome, Record
+
+SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("RUN", "LOGS"):
+        monkeypatch.setattr(paths, name, tmp_path / name.lower())
+    monkeypatch.setattr(process.cgroups, "adopt", lambda pid: None)
+    return tmp_path
+
+
+@pytest.fixture
+def sleeper() -> Component:
+    component = Component(name="sleeper", argv=SLEEPER, ready=lambda: None, stop_seconds=2)
+    yield component
+    process.stop("sleeper", 2)
+
+
+def test_a_name_with_parentheses_and_spaces_does_not_shift_the_fields() -> None:
+    fields = ["S", *["0"] * 18, "4711", "0"]
+    assert process.parse_stat("12 (a) name (x)) " + " ".join(fields)) == ("S", 4711)
+
+
+def test_a_second_start_keeps_the_same_process(sleeper: Component) -> None:
+    assert process.ensure(sleeper) is Outcome.STARTED
+    first = process.alive_pid("sleeper")
+    assert process.ensure(sleeper) is Outcome.KEPT
+    assert process.alive_pid("sleeper") == first
+
+
+def test_a_changed_configuration_replaces_the_process(sleeper: Component, state: Path) -> None:
+    process.ensure(sleeper)
+    first = process.alive_pid("sleeper")
+    changed = replace(sleeper, configuration={state / "sleeper.conf": "new"})
+    assert process.ensure(changed) is Outcome.RESTARTED
+    assert process.alive_pid("sleeper") not in (None, first)
+    assert (state / "sleeper.conf").read_text() == "new"
+
+
+def test_a_killed_process_is_started_again(sleeper: Component) -> None:
+    process.ensure(sleeper)
+    first = process.alive_pid("sleeper")
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    os.waitpid(first, 0)
+    assert process.ensure(sleeper) is Outcome.STARTED
+    assert process.alive_pid("sleeper") not in (None, first)
+
+
+def test_a_reused_pid_is_not_taken_for_ours() -> None:
+    mine = process.stat_of(os.getpid())
+    assert mine is not None
+    assert process.is_alive(Record(os.getpid(), mine[1], process.boot_id(), ""))
+    assert not process.is_alive(Record(os.getpid(), mine[1] + 1, process.boot_id(), ""))
+    assert not process.is_alive(Record(os.getpid(), mine[1], "another boot", ""))
+
+
+def test_one_that_ignores_the_polite_signal_is_killed(state: Path) -> None:
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    stubborn = f"import signal, time; {deaf}; print('on', flush=True); time.sleep(60)"
+    log = process.log_path("stubborn")
+
+    def ready() -> str | None:
+        return None if log.exists() and "on" in log.read_text() else "not ignoring yet"
+
+    component = Component(name="stubborn", argv=(sys.executable, "-c", stubborn), ready=ready)
+    process.ensure(component)
+    process.await_ready(component)
+    process.stop("stubborn", 0.2)
+    assert process.alive_pid("stubborn") is None
+
+
+def test_one_that_dies_at_start_is_reported_with_the_end_of_its_log() -> None:
+    program = "import sys; print('no such flag: --nonsense'); sys.exit(2)"
+    component = Component(name="dies", argv=(sys.executable, "-c", program), ready=lambda: "no answer")
+    process.ensure(component)
+    with pytest.raises(LocalError, match="dies ended right after its start") as raised:
+        process.await_ready(component)
+    assert "no such flag: --nonsense" in str(raised.value)
+
+
+def test_one_that_never_serves_is_reported_with_what_is_missing(sleeper: Component) -> None:
+    slow = replace(sleeper, ready=lambda: "port 1 is closed", ready_seconds=0.2)
+    process.ensure(slow)
+    with pytest.raises(LocalError, match=r"not ready after 0.2 s: port 1 is closed"):
+        process.await_ready(slow)

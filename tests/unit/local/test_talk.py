@@ -1,0 +1,59 @@
+"""What a person reads: progress, errors, the table of components."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from specdecode_local import __main__, privilege, status
+from specdecode_local.errors import LocalError
+from specdecode_local.progress import Progress, elapsed
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.44, "0.4 s"), (12.3, "12 s"), (59.4, "59 s"), (185, "3 min 05 s"), (3600, "60 min 00 s")]
+)
+def test_times_read_well(seconds: float, text: str) -> None:
+    assert elapsed(seconds) == text
+
+
+def test_in_a_pipe_a_step_is_one_plain_line() -> None:
+    stream = io.StringIO()
+    with Progress(stream).step("build etcd") as step:
+        step.detail = "half way"
+    assert stream.getvalue().startswith("✓ build etcd: half way (")
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_failed_step_is_marked_and_the_error_goes_on() -> None:
+    stream = io.StringIO()
+    with pytest.raises(LocalError), Progress(stream).step("node"):
+        raise LocalError("no")
+    assert stream.getvalue().startswith("✗ node (")
+
+
+def test_steps_within_a_step_stay_silent() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    with progress.step("images"), progress.step("image pause"):
+        pass
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_an_error_says_what_to_do_and_ends_without_a_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(privilege.os, "geteuid", lambda: 1000)
+    assert __main__.main(["registry", "up"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: this needs root, and runs as user id 1000")
+    assert "What to do: " in printed
+
+
+def test_the_table_tells_running_from_dead() -> None:
+    lines = (status.Line("etcd", "running", 42, 75.0, 61.4), status.Line("kubelet", "dead"))
+    text = status.table(status.Report(lines, ("nodes: 1 of 1 Ready",), well=False)).splitlines()
+    assert text[0].split() == ["COMPONENT", "STATE", "PID", "SINCE", "MEMORY"]
+    assert text[1].split() == ["etcd", "running", "42", "1", "min", "15", "s", "61", "MiB"]
+    assert text[2].split() == ["kubelet", "dead", "-", "-", "-"]
