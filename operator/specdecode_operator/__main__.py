@@ -1,0 +1,47 @@
+"""`python3 -m specdecode_operator run`: one process that serves until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from specdecode_operator.process import Operator
+from specdecode_operator.settings import BadSetting, Settings
+
+USAGE = 64
+
+
+def main(argv: Sequence[str] | None = None, *, after_action: Callable[[str], None] | None = None) -> int:
+    """Run a command; its exit status."""
+    parser = argparse.ArgumentParser(prog="specdecode-operator", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+    commands.add_parser("run", help="serve SpecDecodeDeployments until SIGTERM; settings are SPECDECODE_* variables")
+    parser.parse_args(argv)
+    try:
+        settings = Settings.from_env()
+    except BadSetting as error:
+        print(f"specdecode-operator: {error}", file=sys.stderr)
+        return USAGE
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+        stream=sys.stdout,
+    )
+    logging.getLogger("kopf").setLevel(logging.WARNING if settings.log_level != "debug" else logging.INFO)
+    return asyncio.run(_serve(Operator(settings, after_action)))
+
+
+async def _serve(operator: Operator) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return await operator.run(stop)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""One reconcile: read the object, plan, write what differs, say what changed.
+
+Level-triggered: it knows nothing of why it was called. It can be stopped after any write; the next one starts from what
+is there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from specdecode_operator.api import names
+from specdecode_operator.api.errors import InvalidObject
+from specdecode_operator.api.types import SpecDecodeDeployment, Status
+from specdecode_operator.apply import kinds
+from specdecode_operator.apply.client import Api, Json, NotFound
+from specdecode_operator.apply.events import Recorder
+from specdecode_operator.apply.execute import Executor, Refusal
+from specdecode_operator.apply.gather import gather, pod_warnings
+from specdecode_operator.apply.meters import Meters
+from specdecode_operator.apply.store import Key, Store
+from specdecode_operator.plan.actions import Event
+from specdecode_operator.plan.plan import plan
+from specdecode_operator.plan.status import refused, unreadable
+from specdecode_operator.plan.validate import Allowed
+
+logger = logging.getLogger(__name__)
+
+
+class ChildRefused(Exception):
+    """A child couldn't be written; it is in the object's condition, and tried again with backoff."""
+
+
+def utc_now() -> datetime:
+    """Now, in whole seconds: what a status may hold."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@dataclass
+class Reconciler:
+    """Brings one object at a time to what its spec asks for."""
+
+    api: Api
+    store: Store
+    executor: Executor
+    recorder: Recorder
+    meters: Meters
+    capabilities: Callable[[], frozenset[str]]
+    allowed: Allowed = field(default_factory=Allowed)
+    clock: Callable[[], datetime] = utc_now
+
+    async def reconcile(self, key: Key) -> timedelta | None:
+        """Plan and write; when to look again, if nothing happens before.
+
+        Raises Conflict if the object or a child changed meanwhile, ChildRefused, ApiError, Unreachable.
+        """
+        try:
+            obj = await self.api.get(kinds.SDD.path(key.namespace, key.name))
+        except NotFound:
+            return None  # garbage collection removes its children
+        if obj["metadata"].get("deletionTimestamp"):
+            return None
+        now = self.clock()
+        try:
+            desired = _parse(obj)
+        except InvalidObject as error:
+            await self._say_unreadable(key, obj, error, now)
+            return None
+        warnings = await pod_warnings(self.api, self.store.of(kinds.POD, key), now)
+        observed = gather(self.store, key, desired.uid, self.capabilities(), warnings)
+        made = plan(desired, observed, now, self.allowed)
+        refusals = await self.executor.carry_out(key, made.actions)
+        if any(refusal.namespace_terminating for refusal in refusals):
+            return None  # the object goes with its namespace
+        status, events = made.status, made.events
+        if refusals:
+            said = [(each.child, each.message) for each in refusals]
+            status = refused(status, desired.status, said, desired.generation, now)
+            events = (*events, *(_refusal_event(each) for each in refusals))
+        await self.write_status(key, obj, status)
+        await self.recorder.say(key, desired.uid, events, now)
+        if refusals:
+            raise ChildRefused("; ".join(f"{each.child}: {each.message}" for each in refusals))
+        return made.requeue_after
+
+    async def write_status(self, key: Key, obj: Json, status: Status) -> None:
+        """Write the status if it says anything new; with the version that was read, so never over a newer one."""
+        wanted: dict[str, Any] = status.model_dump(by_alias=True, exclude_none=True, mode="json")
+        if wanted == (obj.get("status") or {}):
+            return
+        await self.api.put(
+            kinds.SDD.path(key.namespace, key.name, "status"),
+            {**obj, "status": wanted},
+            manager=names.FIELD_MANAGER,
+        )
+        self.meters.writes.labels(kinds.SDD.kind, "status").inc()
+        logger.info("%s: status written", key)
+        self.executor.after_action("status")
+
+    async def _say_unreadable(self, key: Key, obj: Json, error: InvalidObject, now: datetime) -> None:
+        """Children stay as they are; the rest of the status too."""
+        generation = obj["metadata"].get("generation", 0)
+        try:
+            before = Status.model_validate(obj.get("status") or {})
+        except ValueError:
+            before = Status()
+        conditions = unreadable(before.conditions, error.errors, generation, now)
+        after = before.model_copy(update={"conditions": conditions, "observed_generation": generation})
+        await self.write_status(key, obj, after)
+
+
+def _parse(obj: Json) -> SpecDecodeDeployment:
+    """The typed object. A status that can't be read is as good as lost: the children tell it anew."""
+    try:
+        return SpecDecodeDeployment.parse(obj)
+    except InvalidObject as error:
+        if all(each.path.startswith("status") for each in error.errors):
+            return SpecDecodeDeployment.parse({**obj, "status": {}})
+        raise
+
+
+def _refusal_event(refusal: Refusal) -> Event:
+    return Event("Warning", names.REASON_CHILD_REFUSED, f"{refusal.child} is refused: {refusal.message}")

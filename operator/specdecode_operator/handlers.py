@@ -1,0 +1,95 @@
+"""kopf, for the object alone: each event puts its key on our own queue, and that is all.
+
+Only on.event, startup and cleanup: no change handlers, timers or daemons, so kopf writes nothing, keeps no progress and
+sets no finalizer that could hang an object once the operator is uninstalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+
+from specdecode_operator.api import names
+from specdecode_operator.apply.store import Key
+
+
+@dataclass
+class Seen:
+    """What kopf has delivered: key to (uid, resource version). The resync compares it with a list."""
+
+    versions: dict[Key, tuple[str, int]] = field(default_factory=dict)
+
+    def take(self, event: Any) -> Key | None:
+        """Note an event; the object's key."""
+        meta = event["object"].get("metadata") or {}
+        if "name" not in meta or "namespace" not in meta:
+            return None
+        key = Key(meta["namespace"], meta["name"])
+        if event["type"] == "DELETED":
+            self.versions.pop(key, None)
+        else:
+            self.versions[key] = (meta.get("uid", ""), int(meta.get("resourceVersion") or 0))
+        return key
+
+    def missing(self, items: list[dict[str, Any]]) -> set[Key]:
+        """Objects that kopf hasn't delivered in their listed version or a later one."""
+        behind = set()
+        for item in items:
+            meta = item["metadata"]
+            key = Key(meta["namespace"], meta["name"])
+            uid, version = self.versions.get(key, ("", -1))
+            if uid != meta["uid"] or version < int(meta["resourceVersion"]):
+                behind.add(key)
+        return behind
+
+
+def registry(add: Callable[[Key], None], seen: Seen) -> kopf.OperatorRegistry:
+    """Handlers that feed `add`."""
+    handlers = kopf.OperatorRegistry()
+
+    @kopf.on.startup(registry=handlers)
+    def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+        apply_settings(settings)
+
+    @kopf.on.login(registry=handlers)
+    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        """The pod's service account, else the kubeconfig; by client libraries it is unreliable (kopf#1308)."""
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+    @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=handlers)
+    def object_event(event: Any, **_: Any) -> None:
+        key = seen.take(event)
+        if key is not None:
+            add(key)
+
+    @kopf.on.cleanup(registry=handlers)
+    def forget(**_: Any) -> None:
+        seen.versions.clear()
+
+    return handlers
+
+
+def apply_settings(settings: kopf.OperatorSettings) -> None:
+    """kopf as production asks for it."""
+    settings.posting.enabled = False  # events are ours
+    settings.scanning.disabled = True  # no right to list CRDs or namespaces is needed; the resync sees a CRD come back
+    settings.peering.standalone = True  # one replica, Recreate; peering is not leader election (kopf#1266)
+    settings.watching.server_timeout = 270
+    settings.watching.client_timeout = 280  # a little more: the server's end is the regular one (kopf#585)
+    settings.watching.connect_timeout = 10
+    settings.watching.inactivity_timeout = 90
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 5
+    settings.networking.error_backoffs = (1, 2, 4, 8)
+    settings.queueing.worker_limit = None  # handlers only add to a queue; a limit has stalled operators (kopf#1243)
+    settings.queueing.exit_timeout = 2
+    settings.process.ultimate_exiting_timeout = 25
+    # Never written, since nothing here needs them; named, so that they could never collide with somebody else's kopf.
+    settings.persistence.finalizer = f"{names.GROUP}/unused"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{names.GROUP}")
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(
+        prefix=f"kopf.{names.GROUP}", key="last-handled-configuration"
+    )

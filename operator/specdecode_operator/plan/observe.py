@@ -1,0 +1,140 @@
+"""The shape of what was read: children, pods and slots of one object, and what others have claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, NewType
+
+from specdecode_operator.api import names
+
+Json = dict[str, Any]
+Revision = NewType("Revision", str)
+
+SERVICE_LABEL: Final = "kubernetes.io/service-name"
+
+ROUTES: Final = "HTTPRoute"
+POD_MONITORS: Final = "PodMonitor"
+LEADER_WORKER_SETS: Final = "LeaderWorkerSet"
+COMPUTE_DOMAINS: Final = "ComputeDomain"
+
+
+@dataclass(frozen=True)
+class Observed:
+    """All that is known of one object's surroundings, as the API server has it. The dicts are shared: never change
+    them."""
+
+    revisions: tuple[Json, ...] = ()
+    """ControllerRevisions."""
+    workloads: tuple[Json, ...] = ()
+    """ReplicaSets and LeaderWorkerSets."""
+    pods: tuple[Json, ...] = ()
+    services: tuple[Json, ...] = ()
+    slices: tuple[Json, ...] = ()
+    """EndpointSlices of the services."""
+    route: Json | None = None
+    pdb: Json | None = None
+    pod_monitor: Json | None = None
+    compute_domains: tuple[Json, ...] = ()
+    foreign_routes: tuple[Json, ...] = ()
+    """HTTPRoutes of other objects of ours, in all namespaces that the operator serves."""
+    pod_warnings: Mapping[str, str] = field(default_factory=dict)
+    """Pod UID to the message of its newest warning event, for pods that a mount keeps from starting."""
+    capabilities: frozenset[str] = frozenset()
+    """Kinds of other projects that this API server has."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod, as far as the planner cares."""
+
+    name: str
+    uid: str
+    revision: Revision
+    group: str
+    """What it shares a slot with: itself, or its LeaderWorkerSet group."""
+    serves: bool
+    ready: bool
+    ready_since: datetime | None
+    routable: bool
+    """An EndpointSlice lists it as ready."""
+    terminating: bool
+    cost: int
+    created: datetime
+    raw: Json = field(repr=False, compare=False, hash=False)
+
+
+def revision_of(item: Json) -> Revision:
+    """The revision that a child or pod belongs to; empty if it is of none."""
+    return Revision((item["metadata"].get("labels") or {}).get(names.LABEL_REVISION, ""))
+
+
+def live_pods(observed: Observed) -> tuple[Pod, ...]:
+    """Pods that hold their node's GPUs: all but those that have finished."""
+    routable = _ready_targets(observed.slices)
+    return tuple(
+        _pod(raw, raw["metadata"]["uid"] in routable)
+        for raw in observed.pods
+        if (raw.get("status") or {}).get("phase") not in ("Succeeded", "Failed") and revision_of(raw)
+    )
+
+
+def _pod(raw: Json, routable: bool) -> Pod:
+    meta = raw["metadata"]
+    labels = meta.get("labels") or {}
+    ready = condition(raw, "Ready") or {}
+    terminating = meta.get("deletionTimestamp") is not None
+    is_ready = ready.get("status") == "True" and not terminating
+    return Pod(
+        name=meta["name"],
+        uid=meta["uid"],
+        revision=revision_of(raw),
+        group=labels.get(names.LWS_GROUP_KEY, meta["uid"]),
+        serves=labels.get(names.LABEL_SERVES, "true") == "true",
+        ready=is_ready,
+        ready_since=moment(ready.get("lastTransitionTime")) if is_ready else None,
+        routable=routable and is_ready,
+        terminating=terminating,
+        cost=_cost(meta),
+        created=moment(meta.get("creationTimestamp")) or datetime.min.replace(tzinfo=UTC),
+        raw=raw,
+    )
+
+
+def _cost(meta: Json) -> int:
+    text = (meta.get("annotations") or {}).get(names.ANNOTATION_DELETION_COST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _ready_targets(slices: tuple[Json, ...]) -> frozenset[str]:
+    """UIDs of pods that a revision's own Service has as ready; absent `ready` means true, says the API."""
+    return frozenset(
+        endpoint["targetRef"]["uid"]
+        for item in slices
+        if revision_of(item)
+        for endpoint in item.get("endpoints") or ()
+        if (endpoint.get("conditions") or {}).get("ready", True) and (endpoint.get("targetRef") or {}).get("uid")
+    )
+
+
+def condition(item: Json, kind: str) -> Json | None:
+    """The status condition of that type, or None."""
+    for each in (item.get("status") or {}).get("conditions") or ():
+        if each.get("type") == kind:
+            found: Json = each
+            return found
+    return None
+
+
+def moment(text: str | None) -> datetime | None:
+    """A Kubernetes timestamp, with its zone."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def by_name(items: tuple[Json, ...]) -> dict[str, Json]:
+    """Items by name."""
+    return {item["metadata"]["name"]: item for item in items}

@@ -1,0 +1,331 @@
+"""The plan of one object: what to write, in order, what to say, and when to look again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from specdecode_operator.api import names
+from specdecode_operator.api.errors import FieldError
+from specdecode_operator.api.profiles import resolve
+from specdecode_operator.api.types import SpecDecodeDeployment, Status, Traffic
+from specdecode_operator.build import (
+    computedomain,
+    controllerrevision,
+    httproute,
+    leaderworkerset,
+    pdb,
+    podmonitor,
+    replicaset,
+    service,
+)
+from specdecode_operator.build.frozen import Frozen
+from specdecode_operator.build.owner import Owner, owner_of
+from specdecode_operator.plan import observe, traffic
+from specdecode_operator.plan.actions import Action, Apply, Delete, Event, Patch
+from specdecode_operator.plan.differs import first_difference, has_beyond, merge_patch, repaired
+from specdecode_operator.plan.narrate import narrate
+from specdecode_operator.plan.observe import Json, Observed, Revision, by_name, live_pods
+from specdecode_operator.plan.roles import History, Roles, history, outdated, roles, wanted_revision
+from specdecode_operator.plan.rollout import Goal, Move, RouteView, next_move
+from specdecode_operator.plan.slots import NEXT_TO_GO, Arm, Slot, arms
+from specdecode_operator.plan.status import Situation, status_of
+from specdecode_operator.plan.trouble import Trouble, of_pod, of_workload
+from specdecode_operator.plan.validate import Allowed, field_errors, hostname_taken
+
+RIVAL_RETRY: Final = timedelta(seconds=15)
+"""How often a claimed hostname is looked at again: its release is an event of somebody else's object."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do now. At rest: no actions, no events, and a status equal to the object's."""
+
+    actions: tuple[Action, ...]
+    status: Status
+    events: tuple[Event, ...] = ()
+    requeue_after: timedelta | None = None
+
+
+def plan(desired: SpecDecodeDeployment, observed: Observed, now: datetime, allowed: Allowed | None = None) -> Plan:
+    """Compare what is wanted with what is, and take the next step.
+
+    Args:
+        desired: the object, freshly read.
+        observed: its children, pods, and what others have claimed.
+        now: the time, in whole seconds: it ends up in status.
+        allowed: what the chart allows to objects; nothing if absent.
+    """
+    owner = owner_of(desired)
+    profile = resolve(desired.spec.accelerator)
+    errors = field_errors(desired.spec, profile, allowed or Allowed())
+    past = history(observed)
+    held = _arms(observed, past)
+    wanted = wanted_revision(desired, past)
+    cast = roles(desired, wanted, past, held, valid=not errors)
+    road, hostname_error = _traffic(desired, observed)
+    situation = Situation(
+        desired=desired,
+        now=now,
+        profile=profile,
+        arms=held,
+        frozen=past.frozen,
+        goal=None,
+        move=None,
+        weights={},
+        route=observed.route,
+        errors=(*errors, *([hostname_error] if errors and hostname_error else [])),
+        route_api=observe.ROUTES in observed.capabilities,
+        hostname_error=hostname_error,
+    )
+    if cast is None:
+        status = status_of(situation)
+        return Plan((), status, narrate(desired.status, status, ()))
+    return _plan_revisions(situation, observed, owner, past, cast, road)
+
+
+def _plan_revisions(
+    it: Situation, observed: Observed, owner: Owner, past: History, cast: Roles, road: Traffic | None
+) -> Plan:
+    spec = it.desired.spec
+    settle = timedelta(seconds=spec.traffic.settle_seconds if spec.traffic else 0)
+    floor = min(spec.min_available_or_default, spec.replicas)
+    goal = Goal(cast.target, cast.stable, spec.replicas, floor, settle, swap=not it.errors)
+    new = _freeze(owner, it, past, cast.target)
+    frozen = {**past.frozen, **({cast.target: controllerrevision.frozen(new)} if new else {})}
+    missing_api = _missing_api(frozen, cast, observed)
+    routes = it.route_api and road is not None
+    view = traffic.view(owner.name, owner.namespace, road, observed.route) if routes and road else None
+    move = (
+        Move({r: arm.replicas for r, arm in it.arms.items()}) if missing_api else next_move(it.arms, goal, view, it.now)
+    )
+    weights = _weights(it, move, view, settle)
+    troubles = _troubles(it.arms, observed, cast)
+    it = replace(it, frozen=frozen, goal=goal, move=move, weights=weights, troubles=troubles, missing_api=missing_api)
+    status = status_of(it)
+    keep = frozenset(r for r, arm in it.arms.items() if not arm.empty) | {cast.target, cast.stable}
+    children = _Children(owner, observed, past, frozen, keep, view)
+    actions = (
+        *children.freeze(new),
+        *children.services(),
+        *children.workloads(move, missing_api),
+        *children.route(road if routes else None, weights),
+        *children.budget(floor, spec.replicas, frozen.get(cast.target)),
+        *children.monitor(it.desired),
+        *children.marks(move.mark),
+        *children.removals(),
+    )
+    return Plan(
+        actions=tuple(sorted(actions, key=_order)),
+        status=status,
+        events=narrate(it.desired.status, status, actions),
+        requeue_after=_again(it, move),
+    )
+
+
+def _order(action: Action) -> int:
+    """The route first: it must have left a revision, and must not name a Service that isn't there yet."""
+    rank = ("ControllerRevision", "Service", "HTTPRoute")
+    if isinstance(action, Delete):
+        return len(rank) + 1
+    kind = action.manifest["kind"] if isinstance(action, Apply) else action.kind
+    return rank.index(kind) if kind in rank else len(rank)
+
+
+def _again(it: Situation, move: Move) -> timedelta | None:
+    waits = [move.again - it.now] if move.again else []
+    return min([*waits, *([RIVAL_RETRY] if it.hostname_error else [])], default=None)
+
+
+def _arms(observed: Observed, past: History) -> dict[Revision, Arm]:
+    sizes = {revision: each.nodes_per_replica for revision, each in past.frozen.items()}
+    replicas = {observe.revision_of(item): int(item["spec"].get("replicas", 1)) for item in observed.workloads}
+    return arms(replicas, live_pods(observed), sizes)
+
+
+def _freeze(owner: Owner, it: Situation, past: History, target: Revision) -> Json | None:
+    """The ControllerRevision of a revision that has none; None if it has one.
+
+    Only the wanted revision can be rendered. It is rendered anew if somebody deleted its ControllerRevision.
+    """
+    if target in past.frozen or it.errors:
+        return None
+    return controllerrevision.build(owner, it.desired.spec, it.profile, target, past.next_number)
+
+
+def _missing_api(frozen: Mapping[Revision, Frozen], cast: Roles, observed: Observed) -> str:
+    each = frozen.get(cast.target)
+    if each is None or each.nodes_per_replica == 1:
+        return ""
+    if observe.LEADER_WORKER_SETS not in observed.capabilities:
+        return f"{names.LWS_API_VERSION} {observe.LEADER_WORKER_SETS}"
+    if _needs_domain(each) and observe.COMPUTE_DOMAINS not in observed.capabilities:
+        return f"{names.COMPUTE_DOMAIN_API_VERSION} {observe.COMPUTE_DOMAINS}"
+    return ""
+
+
+def _needs_domain(frozen: Frozen) -> bool:
+    return bool(frozen.template["spec"].get("resourceClaims"))
+
+
+def _weights(it: Situation, move: Move, view: RouteView | None, settle: timedelta) -> dict[str, int]:
+    if view is None:
+        return {}
+    after = {r: replace(arm, replicas=min(arm.replicas, move.replicas.get(r, 0))) for r, arm in it.arms.items()}
+    return traffic.weights(after, leaving=move.leaving, routed=view.revisions, settle=settle, now=it.now)
+
+
+def _traffic(desired: SpecDecodeDeployment, observed: Observed) -> tuple[Traffic | None, FieldError | None]:
+    """The traffic that is in force, and what is wrong with the one that is asked for.
+
+    A hostname that belongs to somebody else changes nothing for the requests that come already.
+    """
+    asked = desired.spec.traffic
+    if asked is None:
+        return None, None
+    taken = traffic.rival(desired.namespace, asked, observed)
+    if taken is None:
+        return asked, None
+    error = hostname_taken(*taken)
+    before = traffic.in_force(asked, observed.route) if observed.route else None
+    if before is None or traffic.rival(desired.namespace, before, observed) is not None:
+        return None, error
+    return before, error
+
+
+def _troubles(held: Mapping[Revision, Arm], observed: Observed, cast: Roles) -> tuple[Trouble, ...]:
+    """What is wrong, the target's first."""
+    order = sorted(held, key=lambda revision: (revision != cast.target, revision != cast.stable, revision))
+    found: list[Trouble] = []
+    for revision in order:
+        refused = [of_workload(item) for item in observed.workloads if observe.revision_of(item) == revision]
+        pods = [pod for slot in held[revision].slots for pod in slot.pods]
+        each = [of_pod(pod, observed.pod_warnings.get(pod.uid)) for pod in sorted(pods, key=lambda pod: pod.name)]
+        short = held[revision].replicas > len(held[revision].standing)
+        found += [trouble for trouble in (*(refused if short else ()), *each) if trouble]
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Children:
+    """Actions that make each child what it should be; nothing for those that are."""
+
+    owner: Owner
+    observed: Observed
+    past: History
+    frozen: Mapping[Revision, Frozen]
+    keep: frozenset[Revision]
+    view: RouteView | None
+
+    def freeze(self, new: Json | None) -> Iterator[Action]:
+        """A new ControllerRevision, before anything is made from it."""
+        if new is not None:
+            yield Apply(new, f"freezes revision {observe.revision_of(new)}")
+
+    def services(self) -> Iterator[Action]:
+        """One for all, and one for each revision that has slots."""
+        live = by_name(self.observed.services)
+        for revision in sorted(self.keep):
+            desired = service.for_revision(self.owner, revision)
+            yield from _settle(desired, live.get(desired["metadata"]["name"]))
+        yield from _settle(service.for_all(self.owner), live.get(self.owner.name))
+
+    def workloads(self, move: Move, missing_api: str) -> Iterator[Action]:
+        """The ReplicaSets or LeaderWorkerSets, with the replicas of this move."""
+        live = by_name(self.observed.workloads)
+        for revision in sorted(self.keep):
+            name = names.revision_child(self.owner.name, revision)
+            item, each = live.get(name), self.frozen.get(revision)
+            replicas = move.replicas.get(revision, 0)
+            if each is None:
+                yield from _rescale(item, replicas)
+            elif not (missing_api and each.nodes_per_replica > 1):
+                yield from self._workload(each, replicas, item)
+
+    def _workload(self, each: Frozen, replicas: int, live: Json | None) -> Iterator[Action]:
+        if live is None and replicas == 0:
+            return
+        if each.nodes_per_replica == 1:
+            yield from _settle(replicaset.build(self.owner, each, replicas), live)
+            return
+        if _needs_domain(each):
+            domains = by_name(self.observed.compute_domains)
+            domain = computedomain.build(self.owner, each)
+            yield from _settle(domain, domains.get(domain["metadata"]["name"]))
+        yield from _settle(leaderworkerset.build(self.owner, each, replicas), live)
+
+    def route(self, road: Traffic | None, weights: Mapping[str, int]) -> Iterator[Action]:
+        """The HTTPRoute, or none."""
+        live = self.observed.route
+        if road is not None:
+            yield from _settle(httproute.build(self.owner, road, weights), live)
+        elif live is not None:
+            yield _delete(live, "no spec.traffic that it could serve")
+
+    def budget(self, floor: int, replicas: int, each: Frozen | None) -> Iterator[Action]:
+        """The PodDisruptionBudget."""
+        followers = (each.nodes_per_replica - 1) * replicas if each else 0
+        yield from _settle(pdb.build(self.owner, floor, followers=followers), self.observed.pdb)
+
+    def monitor(self, desired: SpecDecodeDeployment) -> Iterator[Action]:
+        """The PodMonitor, where there is somebody to read it."""
+        if observe.POD_MONITORS in self.observed.capabilities:
+            yield from _settle(podmonitor.build(self.owner, desired.spec.metrics), self.observed.pod_monitor)
+
+    def marks(self, slot: Slot | None) -> Iterator[Action]:
+        """The mark on the pod whose slot goes next. Its uid: a pod of the same name later is another one."""
+        if slot is not None:
+            pod = slot.leader
+            meta = {"uid": pod.uid, "annotations": {names.ANNOTATION_DELETION_COST: str(NEXT_TO_GO)}}
+            yield Patch("v1", "Pod", pod.name, {"metadata": meta}, "marks the slot that moves next")
+
+    def removals(self) -> Iterator[Action]:
+        """What a revision without slots leaves behind, and history beyond what is kept."""
+        routed = self.view.revisions if self.view else frozenset()
+        for item in (*self.observed.workloads, *self.observed.services, *self.observed.compute_domains):
+            revision = observe.revision_of(item)
+            if revision and revision not in self.keep and revision not in routed:
+                yield _delete(item, f"revision {revision} has no slot any more")
+        for item in outdated(self.past, self.keep):
+            yield _delete(item, "older than the history that is kept")
+
+
+def _settle(desired: Json, live: Json | None) -> Iterator[Action]:
+    """What makes `live` as `desired`: nothing, an apply, or a patch that takes additions of others away."""
+    if live is None:
+        yield Apply(desired, "makes it")
+        return
+    if live["metadata"].get("deletionTimestamp"):
+        return
+    path = first_difference(desired, live)
+    if path is None:
+        return
+    version = live["metadata"].get("resourceVersion")
+    if _immutable(path, desired["kind"]):
+        yield _delete(live, f"{path} can't be changed back; it is made anew")
+    elif has_beyond(desired, live):
+        patch = merge_patch(live, repaired(desired, live))
+        patch.setdefault("metadata", {})["resourceVersion"] = version
+        yield Patch(desired["apiVersion"], desired["kind"], desired["metadata"]["name"], patch, f"sets {path} back")
+    else:
+        scaled = path == "spec.replicas"
+        yield Apply(desired, "scales it" if scaled else f"sets {path}", version if scaled else None)
+
+
+def _immutable(path: str, kind: str) -> bool:
+    """Whether the API server refuses to change that path; only a child made by somebody else can differ there."""
+    return kind == "ControllerRevision" or (kind == "ReplicaSet" and path.startswith("spec.selector"))
+
+
+def _rescale(live: Json | None, replicas: int) -> Iterator[Action]:
+    """A revision whose ControllerRevision is gone can still be scaled, and nothing else of it may be touched."""
+    if live is not None and live["spec"].get("replicas") != replicas:
+        patch = {"metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}, "spec": {"replicas": replicas}}
+        yield Patch(live["apiVersion"], live["kind"], live["metadata"]["name"], patch, "scales it")
+
+
+def _delete(item: Json, why: str) -> Delete:
+    meta = item["metadata"]
+    return Delete(item["apiVersion"], item["kind"], meta["name"], meta["uid"], why)

@@ -1,0 +1,212 @@
+"""Replace: the target takes one slot after another, without surge and never below minAvailable.
+
+One swap is: the route leaves a revision whose last slot goes -> the slot's pod is marked -> its workload shrinks by
+one -> the pod is really gone, so its GPUs are free -> the target's workload grows by one -> its pod is ready for
+settleSeconds and routed to -> next. Where a swap stands is read from the children alone, so it goes on after a
+restart at any point:
+
+* slots asked for < wanted: a slot is in transit. It goes to the target, unless the target has a pod that isn't ready;
+  then it goes back to the stable revision, which is known to serve.
+* slots asked for = wanted: the next swap may begin, once all of the target's slots have settled.
+* slots asked for > wanted: somebody scaled down.
+
+A changed spec is a changed target: slots of revisions that are neither target nor stable go first. A revert makes
+stable the target. So one rule covers replacing, reverting and scaling at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from specdecode_operator.plan.observe import Revision
+from specdecode_operator.plan.slots import Arm, Slot, next_to_go
+
+SWAPPING: Final = "Swapping"
+SETTLING: Final = "Settling"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the fleet should come to."""
+
+    target: Revision
+    stable: Revision
+    replicas: int
+    min_available: int
+    settle: timedelta
+    swap: bool = True
+    """False while the spec is invalid: replicas follow, revisions stay as they are."""
+
+
+@dataclass(frozen=True)
+class RouteView:
+    """What the live route does. `current`: the gateway has accepted it as it is now."""
+
+    revisions: frozenset[Revision]
+    current: bool
+    waits_for: str = ""
+    """Who has yet to accept it, for people."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """The next step, if any, and what is awaited after it."""
+
+    replicas: Mapping[Revision, int]
+    """What each arm's workload should ask for now."""
+    mark: Slot | None = None
+    """The slot to mark as the next to go; its workload shrinks in a later plan, when the mark has been seen."""
+    leaving: frozenset[Revision] = frozenset()
+    """Revisions that must not be in the route, though they have a slot."""
+    phase: str = ""
+    waiting: str = ""
+    blocked: bool = False
+    """Nothing will move until somebody changes the spec."""
+    again: datetime | None = None
+    done: bool = False
+    """The target holds every slot, and all have settled: it is the stable revision now."""
+
+
+def next_move(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, now: datetime) -> Move:
+    """The next move. `route` is None if no route is wanted or possible."""
+    held = dict(arms)
+    held.setdefault(goal.target, Arm(goal.target, 0))
+    others = [arm for arm in held.values() if arm.revision != goal.target and not arm.empty]
+    asked = {arm.revision: arm.replicas for arm in held.values()}
+    if goal.replicas == 0:
+        return _to_zero(held, asked, route)
+    if not others:
+        return _alone(held[goal.target], asked, goal, now)
+    total = sum(asked.values())
+    if total > goal.replicas:
+        return _scale_down(held, asked, goal, route)
+    if total < goal.replicas:
+        return _fill(held, asked, goal)
+    return _swap(held, asked, goal, route, now)
+
+
+def serving(arms: Mapping[Revision, Arm]) -> int:
+    """Slots that serve and will go on to."""
+    return sum(arm.ready for arm in arms.values())
+
+
+def _to_zero(arms: Mapping[Revision, Arm], asked: dict[Revision, int], route: RouteView | None) -> Move:
+    zero = dict.fromkeys(asked, 0)
+    everyone = frozenset(arms)
+    if asked == zero:
+        return Move(zero, done=True)
+    if route is not None and (route.revisions or not route.current):
+        return Move(
+            asked, leaving=everyone, waiting=f"Waits for {route.waits_for} to take all revisions out of the route."
+        )
+    return Move(zero, leaving=everyone)
+
+
+def _alone(target: Arm, asked: dict[Revision, int], goal: Goal, now: datetime) -> Move:
+    return Move(
+        {**asked, goal.target: goal.replicas},
+        done=target.replicas == goal.replicas and target.settled(goal.settle, now) >= goal.replicas,
+        again=target.next_settles(goal.settle, now),
+    )
+
+
+def _fill(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) -> Move:
+    """Give free slots away; a slot is free when no pod holds its GPUs."""
+    free = goal.replicas - sum(arm.occupied for arm in arms.values())
+    if free <= 0:
+        going = [slot.leader.name for arm in arms.values() for slot in arm.slots if slot.terminating]
+        what = f"pod {going[0]} is gone and its GPUs are free" if going else "the pod of the freed slot is gone"
+        return Move(asked, phase=SWAPPING, waiting=f"Waits until {what}.")
+    target, stable = arms[goal.target], arms.get(goal.stable)
+    unproven = target.ready < target.replicas
+    recipient = stable if unproven and stable is not None and stable.replicas > 0 else target
+    return Move({**asked, recipient.revision: recipient.replicas + free}, phase=SWAPPING)
+
+
+def _scale_down(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal, route: RouteView | None) -> Move:
+    """One slot at a time: what doesn't serve first, then revisions that are to go, then the target."""
+    floor = min(goal.min_available, goal.replicas)
+    spare = serving(arms) > floor
+    order = [*_sources(arms, goal), arms[goal.target]]
+    chosen = next((arm for arm in order[:-1] if arm.replicas and not _loss(arm)), None)
+    if chosen is None and spare:
+        chosen = next((arm for arm in order[:-1] if arm.replicas), None)
+    if chosen is None and order[-1].replicas and (spare or not _loss(order[-1])):
+        chosen = order[-1]
+    if chosen is None:
+        return Move(asked, waiting=f"Waits until more than {floor} slots serve before it scales down.")
+    return _shrink(chosen, asked, route)
+
+
+def _swap(
+    arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal, route: RouteView | None, now: datetime
+) -> Move:
+    target = arms[goal.target]
+    settled = target.settled(goal.settle, now)
+    sources = [arm for arm in _sources(arms, goal) if arm.replicas]
+    if settled < target.replicas:
+        return Move(
+            asked,
+            phase=SETTLING,
+            waiting=f"{settled} of {target.replicas} slots of revision {target.revision} have settled.",
+            again=target.next_settles(goal.settle, now),
+        )
+    if not sources:
+        return Move(asked, done=True, phase=SETTLING)
+    if not goal.swap:
+        return Move(asked)
+    if route is not None and target.replicas and not (target.revision in route.revisions and route.current):
+        return Move(asked, phase=SETTLING, waiting=f"Waits for {route.waits_for} to accept the route.")
+    source = next((arm for arm in sources if not _loss(arm)), sources[0])
+    if _loss(source) and serving(arms) - 1 < goal.min_available:
+        return _held_by_min_available(arms, asked, goal)
+    slot = next_to_go(source)
+    if _loss(source) and slot is not None and slot.size == 1 and not slot.marked and source.replicas > 1:
+        return Move(asked, mark=slot, phase=SWAPPING)
+    return _shrink(source, asked, route)
+
+
+def _held_by_min_available(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) -> Move:
+    if goal.min_available >= goal.replicas:
+        return Move(
+            asked,
+            phase=SWAPPING,
+            blocked=True,
+            waiting=f"spec.minAvailable: found {goal.min_available} with {goal.replicas} replicas, so no slot may be "
+            f"given up; allowed: at most {goal.replicas - 1} for a replacement; lower it or raise spec.replicas.",
+        )
+    return Move(
+        asked,
+        phase=SWAPPING,
+        waiting=f"{serving(arms)} slots serve and minAvailable is {goal.min_available}: waits until one more is ready.",
+    )
+
+
+def _shrink(arm: Arm, asked: dict[Revision, int], route: RouteView | None) -> Move:
+    """Take one slot, after the route has left a revision that would have none."""
+    if arm.replicas > 1 or route is None:
+        return Move({**asked, arm.revision: arm.replicas - 1}, phase=SWAPPING)
+    leaving = frozenset({arm.revision})
+    if arm.revision in route.revisions or not route.current:
+        return Move(
+            asked,
+            leaving=leaving,
+            phase=SWAPPING,
+            waiting=f"Waits for {route.waits_for} to take revision {arm.revision} out of the route.",
+        )
+    return Move({**asked, arm.revision: 0}, leaving=leaving, phase=SWAPPING)
+
+
+def _sources(arms: Mapping[Revision, Arm], goal: Goal) -> list[Arm]:
+    """Revisions that give slots up, in order: those that nobody asks for any more, then stable."""
+    others = [arm for arm in arms.values() if arm.revision != goal.target]
+    return sorted(others, key=lambda arm: (arm.revision == goal.stable, arm.revision))
+
+
+def _loss(arm: Arm) -> int:
+    """Serving slots lost by taking one slot from it: 0 if one of its slots doesn't serve."""
+    ready = sum(slot.ready for slot in arm.standing)
+    return min(ready, arm.replicas) - min(ready, arm.replicas - 1)

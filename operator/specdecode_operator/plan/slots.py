@@ -1,0 +1,122 @@
+"""Slots: what a replica occupies. A pod, or the pods of one LeaderWorkerSet group.
+
+The slot rule, in one place: which slot of a revision is given up next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from specdecode_operator.plan.observe import Pod, Revision
+
+NEXT_TO_GO: Final = -1000
+"""pod-deletion-cost of the pod whose slot moves next; all others have 0."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One replica's place, while any pod of it exists."""
+
+    pods: tuple[Pod, ...]
+    size: int
+    """Pods that it has when complete."""
+
+    @property
+    def leader(self) -> Pod:
+        """The pod that serves; the first one, should the serving one be missing."""
+        return next((pod for pod in self.pods if pod.serves), self.pods[0])
+
+    @property
+    def terminating(self) -> bool:
+        """Whether it is on its way out but still holds its GPUs."""
+        return any(pod.terminating for pod in self.pods)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves."""
+        return len(self.pods) >= self.size and self.leader.serves and self.leader.ready and not self.terminating
+
+    @property
+    def marked(self) -> bool:
+        """Whether it was chosen to go next."""
+        return self.leader.cost <= NEXT_TO_GO
+
+    def settles_at(self, settle: timedelta) -> datetime | None:
+        """When it will have been ready for long enough; None while it isn't ready and routable."""
+        since = self.leader.ready_since
+        if not self.ready or since is None or not self.leader.routable:
+            return None
+        return since + settle
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One revision with its slots and with how many its workload asks for."""
+
+    revision: Revision
+    replicas: int
+    """spec.replicas of its ReplicaSet or LeaderWorkerSet; 0 without one."""
+    slots: tuple[Slot, ...] = ()
+
+    @property
+    def standing(self) -> tuple[Slot, ...]:
+        """Slots that aren't on their way out."""
+        return tuple(slot for slot in self.slots if not slot.terminating)
+
+    @property
+    def occupied(self) -> int:
+        """Slots that it holds or is about to take."""
+        return max(self.replicas, len(self.slots))
+
+    @property
+    def ready(self) -> int:
+        """Slots that serve and will go on to: of a surplus, the controller takes the unready ones first."""
+        return min(sum(slot.ready for slot in self.standing), self.replicas)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it neither has nor wants a slot."""
+        return self.replicas == 0 and not self.slots
+
+    def settled(self, settle: timedelta, now: datetime) -> int:
+        """Slots that have been ready and routable for long enough."""
+        times = (slot.settles_at(settle) for slot in self.standing)
+        return sum(at is not None and at <= now for at in times)
+
+    def next_settles(self, settle: timedelta, now: datetime) -> datetime | None:
+        """When the next of its ready slots will have settled."""
+        times = [at for slot in self.standing if (at := slot.settles_at(settle)) is not None and at > now]
+        return min(times, default=None)
+
+
+def arms(replicas: Mapping[Revision, int], pods: Iterable[Pod], sizes: Mapping[Revision, int]) -> dict[Revision, Arm]:
+    """Arms of all revisions that have a workload or a pod."""
+    groups: dict[tuple[Revision, str], list[Pod]] = {}
+    for pod in pods:
+        groups.setdefault((pod.revision, pod.group), []).append(pod)
+    slots: dict[Revision, list[Slot]] = {revision: [] for revision in replicas}
+    for (revision, _), members in groups.items():
+        slots.setdefault(revision, []).append(Slot(tuple(members), sizes.get(revision, 1)))
+    return {revision: Arm(revision, replicas.get(revision, 0), tuple(held)) for revision, held in slots.items()}
+
+
+def next_to_go(arm: Arm) -> Slot | None:
+    """The slot that the arm gives up next: one that doesn't serve, else the one already chosen, else the youngest.
+
+    The ReplicaSet controller takes unready pods before it looks at costs, so the first rule is its own. The youngest
+    has the coldest caches; names break ties, so that the same state always gives the same choice.
+    """
+    oldest = datetime.min.replace(tzinfo=UTC)
+    ranked = sorted(
+        arm.standing,
+        key=lambda slot: (
+            slot.ready,
+            not slot.marked,
+            -((slot.leader.ready_since or oldest).timestamp()),
+            slot.leader.name,
+        ),
+    )
+    return ranked[0] if ranked else None

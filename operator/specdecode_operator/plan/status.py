@@ -1,0 +1,238 @@
+"""The status: conditions and counts, said so that the same state always gives the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from specdecode_operator.api import names
+from specdecode_operator.api.conditions import get_condition, set_condition
+from specdecode_operator.api.errors import FieldError
+from specdecode_operator.api.profiles import Profile
+from specdecode_operator.api.types import Condition, RevisionStatus, RunStatus, SpecDecodeDeployment, Status
+from specdecode_operator.build.frozen import Frozen
+from specdecode_operator.plan import traffic
+from specdecode_operator.plan.observe import Json, Revision
+from specdecode_operator.plan.rollout import Goal, Move, serving
+from specdecode_operator.plan.slots import Arm
+from specdecode_operator.plan.trouble import Trouble
+
+
+@dataclass(frozen=True)
+class Said:
+    """A condition's status, reason and message."""
+
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that the status is made from."""
+
+    desired: SpecDecodeDeployment
+    now: datetime
+    profile: Profile
+    arms: Mapping[Revision, Arm]
+    frozen: Mapping[Revision, Frozen]
+    goal: Goal | None
+    move: Move | None
+    weights: Mapping[str, int]
+    route: Json | None
+    errors: tuple[FieldError, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    """Of the target first, then of others."""
+    missing_api: str = ""
+    """An API that the pods need and that is not installed."""
+    route_api: bool = True
+    hostname_error: FieldError | None = None
+
+
+def status_of(it: Situation) -> Status:
+    """The object's status now."""
+    goal, move = it.goal, it.move
+    stable = goal.stable if goal else None
+    if goal and move and move.done and goal.swap:
+        stable = goal.target
+    candidate = goal.target if goal and goal.target != stable else None
+    conditions = it.desired.status.conditions
+    said = {
+        names.CONDITION_READY: ready(it),
+        names.CONDITION_PROGRESSING: progressing(it),
+        names.CONDITION_ROUTABLE: routable(it),
+    }
+    for kind, each in said.items():
+        conditions = set_condition(
+            conditions,
+            type=kind,
+            status=each.status,
+            reason=each.reason,
+            message=each.message,
+            generation=it.desired.generation,
+            now=it.now,
+        )
+    return Status(
+        observed_generation=it.desired.generation,
+        conditions=conditions,
+        replicas=sum(len(arm.standing) for arm in it.arms.values()),
+        ready_replicas=serving(it.arms),
+        selector=names.selector(it.desired.name),
+        profile=it.profile.status() if not it.errors else it.desired.status.profile,
+        stable=_revision(it, stable),
+        candidate=_revision(it, candidate),
+        run=_run(it, candidate, said[names.CONDITION_PROGRESSING]),
+    )
+
+
+def ready(it: Situation) -> Said:
+    """Whether enough slots serve."""
+    if it.goal is None:
+        return Said("False", names.REASON_NO_REVISION, "No revision serves: the spec has been invalid since the start.")
+    count, wanted, least = serving(it.arms), it.goal.replicas, it.goal.min_available
+    if wanted == 0:
+        return Said("False", names.REASON_SCALED_TO_ZERO, "spec.replicas is 0: nothing serves.")
+    if count >= wanted:
+        return Said("True", names.REASON_ALL_READY, f"All {wanted} slots serve.")
+    if count >= max(least, 1):
+        return Said("True", names.REASON_MIN_AVAILABLE, f"{count} of {wanted} slots serve; minAvailable is {least}.")
+    return Said("False", names.REASON_NOT_READY, f"{count} of {wanted} slots serve; minAvailable is {least}.")
+
+
+def progressing(it: Situation) -> Said:
+    """What moves, or why nothing does."""
+    goal, move = it.goal, it.move
+    if it.errors:
+        serves = f"Revision {goal.stable} goes on serving. " if goal else ""
+        said = " ".join(str(error) for error in it.errors)
+        return Said("False", names.REASON_INVALID_SPEC, f"The spec is refused. {serves}{said}")
+    assert goal is not None
+    assert move is not None
+    if it.missing_api:
+        return Said(
+            "False",
+            names.REASON_CRD_MISSING,
+            f"spec.accelerator.nodesPerReplica needs {it.missing_api}, which this API server doesn't have: install it.",
+        )
+    count = f"{serving(it.arms)} of {goal.replicas} slots serve."
+    if it.troubles:
+        return Said("False", it.troubles[0].reason, f"{_sentence(it.troubles[0].message)} {count}")
+    if move.blocked:
+        return Said("False", names.REASON_HELD, f"{move.waiting} {count}")
+    if goal.target != goal.stable and not move.done:
+        return Said("True", names.REASON_REPLACING, move.waiting or f"Revision {goal.target} takes its slots. {count}")
+    if sum(arm.replicas for arm in it.arms.values()) != goal.replicas or not _only(it.arms, goal.target):
+        return Said("True", names.REASON_SCALING, move.waiting or f"Going to {goal.replicas} slots. {count}")
+    if serving(it.arms) < goal.replicas:
+        return Said("True", names.REASON_STARTING, f"Revision {goal.target} is starting. {count}")
+    return Said("True", names.REASON_COMPLETE, f"Revision {goal.target} holds all {goal.replicas} slots.")
+
+
+def routable(it: Situation) -> Said:
+    """Whether requests find a revision."""
+    wanted = it.desired.spec.traffic
+    namespace = it.desired.namespace
+    nothing = Said("False", names.REASON_NOTHING_READY, "No slot has settled yet, so no revision takes requests.")
+    if wanted is None:
+        by_service = f"No spec.traffic: requests come by Service {it.desired.name}."
+        return Said("True", names.REASON_NO_ROUTE, by_service) if serving(it.arms) else nothing
+    if not it.route_api:
+        return Said(
+            "False",
+            names.REASON_CRD_MISSING,
+            f"spec.traffic needs {names.GATEWAY_API_VERSION} HTTPRoute, which this API server lacks: install it.",
+        )
+    if it.hostname_error:
+        return Said("False", names.REASON_HOSTNAME_TAKEN, str(it.hostname_error))
+    gateway = traffic.gateway_of(namespace, wanted)
+    accepted = traffic.accepted(it.route, wanted, namespace) if it.route else None
+    if it.route is not None and accepted is False:
+        words = traffic.refusal(it.route, wanted, namespace)
+        return Said("False", names.REASON_ROUTE_REFUSED, _sentence(f"Gateway {gateway} refuses the route: {words}"))
+    if not it.weights:
+        return nothing
+    shares = ", ".join(f"{revision} {weight}" for revision, weight in sorted(it.weights.items()))
+    before = get_condition(it.desired.status.conditions, names.CONDITION_ROUTABLE)
+    if accepted or (before is not None and before.reason == names.REASON_ROUTE_ACCEPTED):
+        return Said("True", names.REASON_ROUTE_ACCEPTED, f"Gateway {gateway} takes the route; weights: {shares}.")
+    return Said("False", names.REASON_ROUTE_PENDING, f"Waits for gateway {gateway} to accept the route.")
+
+
+def _only(arms: Mapping[Revision, Arm], target: Revision) -> bool:
+    return all(arm.replicas == 0 for arm in arms.values() if arm.revision != target)
+
+
+def _revision(it: Situation, revision: Revision | None) -> RevisionStatus | None:
+    if revision is None:
+        return None
+    arm = it.arms.get(revision, Arm(revision, 0))
+    frozen = it.frozen.get(revision)
+    return RevisionStatus(
+        revision=revision,
+        engine_version=frozen.engine_version if frozen else "unknown",
+        image=frozen.image if frozen else "unknown",
+        slots=arm.replicas,
+        ready=arm.ready,
+        weight=it.weights.get(revision, 0),
+    )
+
+
+def _run(it: Situation, candidate: Revision | None, said: Said) -> RunStatus | None:
+    """The replacement under way; `since` moves only with revision or phase."""
+    if it.goal is None or it.move is None or candidate is None:
+        return None
+    before, old = it.desired.status.run, it.desired.status.candidate
+    phase = it.move.phase or "Settling"
+    same = before is not None and old is not None and old.revision == candidate and before.phase == phase
+    arm = it.arms.get(candidate, Arm(candidate, 0))
+    return RunStatus(
+        step=f"{arm.settled(it.goal.settle, it.now)}/{it.goal.replicas}",
+        phase=phase,
+        since=before.since if same and before is not None else it.now,
+        message=said.message[:1024],
+    )
+
+
+def _sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "…", "!")) else f"{text}."
+
+
+def refused(
+    status: Status, before: Status, children: Sequence[tuple[str, str]], generation: int, now: datetime
+) -> Status:
+    """`status`, saying that the API server refused children, each (name, message).
+
+    `before` is what the object says now: the time of its last transition counts, not that of the plan just made.
+    """
+    said = " ".join(_sentence(f"{child} is refused by the API server: {message}") for child, message in children)
+    others = [each for each in status.conditions if each.type != names.CONDITION_PROGRESSING]
+    held = [each for each in before.conditions if each.type == names.CONDITION_PROGRESSING]
+    conditions = set_condition(
+        [*others, *held],
+        type=names.CONDITION_PROGRESSING,
+        status="False",
+        reason=names.REASON_CHILD_REFUSED,
+        message=said,
+        generation=generation,
+        now=now,
+    )
+    return status.model_copy(update={"conditions": conditions})
+
+
+def unreadable(
+    conditions: tuple[Condition, ...], errors: tuple[FieldError, ...], generation: int, now: datetime
+) -> tuple[Condition, ...]:
+    """Conditions of an object that breaks its own schema: it can't be planned, so its children stay as they are."""
+    said = " ".join(str(error) for error in errors)
+    return set_condition(
+        conditions,
+        type=names.CONDITION_PROGRESSING,
+        status="False",
+        reason=names.REASON_INVALID_SPEC,
+        message=f"The object can't be read, so its children stay as they are. {said}",
+        generation=generation,
+        now=now,
+    )

@@ -1,0 +1,153 @@
+"""Who is in the route, and with what weight.
+
+A revision enters once one of its slots has settled, with its serving slots as weight, so that each pod gets the same
+load. It stays while a slot of it serves, and leaves before its last slot drains. A gateway that is pointed at a
+Service without ready endpoints answers 503 or sends to an unready pod, each in its own way; so nothing is pointed
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from specdecode_operator.api import names
+from specdecode_operator.api.types import Traffic
+from specdecode_operator.plan.observe import Json, Observed, Revision, moment
+from specdecode_operator.plan.rollout import RouteView
+from specdecode_operator.plan.slots import Arm
+
+
+def weights(
+    arms: Mapping[Revision, Arm],
+    *,
+    leaving: frozenset[Revision],
+    routed: frozenset[Revision],
+    settle: timedelta,
+    now: datetime,
+) -> dict[str, int]:
+    """Revision to weight; empty if nothing can be routed to.
+
+    While nothing serves at all, whoever is in the route with a slot stays: there is nobody to send its share to, and
+    it is back the moment a pod is.
+    """
+    candidates = [arm for arm in arms.values() if arm.replicas and arm.revision not in leaving]
+    fit = [arm for arm in candidates if (arm.ready if arm.revision in routed else arm.settled(settle, now))]
+    if not fit:
+        return {arm.revision: arm.replicas for arm in candidates if arm.revision in routed}
+    if len(fit) == 1:
+        return {fit[0].revision: fit[0].replicas}
+    return {arm.revision: arm.ready for arm in fit}
+
+
+def live_weights(name: str, route: Json | None) -> dict[str, int]:
+    """Weights as the live route has them."""
+    prefix = f"{name}-"
+    rules = ((route or {}).get("spec") or {}).get("rules") or ()
+    return {
+        ref["name"].removeprefix(prefix): ref.get("weight", 1)
+        for rule in rules
+        for ref in rule.get("backendRefs") or ()
+    }
+
+
+def view(name: str, namespace: str, traffic: Traffic, route: Json | None) -> RouteView:
+    """The live route as the rollout sees it."""
+    live = live_weights(name, route)
+    gateway = gateway_of(namespace, traffic)
+    return RouteView(
+        revisions=frozenset(Revision(revision) for revision, weight in live.items() if weight),
+        current=route is not None and accepted(route, traffic, namespace) is True,
+        waits_for=f"gateway {gateway}",
+    )
+
+
+def gateway_of(namespace: str, traffic: Traffic) -> str:
+    """The gateway as namespace/name."""
+    return f"{traffic.gateway.namespace or namespace}/{traffic.gateway.name}"
+
+
+def accepted(route: Json, traffic: Traffic, namespace: str) -> bool | None:
+    """Whether the gateway takes the route at its current generation; None while it hasn't said."""
+    answers = {
+        each["type"]: each["status"]
+        for each in _conditions(route, traffic, namespace)
+        if each.get("observedGeneration") == route["metadata"].get("generation")
+    }
+    wanted = ["Accepted", "ResolvedRefs"] if live_weights("", route) else ["Accepted"]
+    if any(answers.get(each) == "False" for each in wanted):
+        return False
+    return True if all(answers.get(each) == "True" for each in wanted) else None
+
+
+def refusal(route: Json, traffic: Traffic, namespace: str) -> str:
+    """What the gateway says against the route."""
+    bad = [
+        f"{each['type']}={each['status']} ({each.get('reason', '')}): {each.get('message', '')}"
+        for each in _conditions(route, traffic, namespace)
+        if each["type"] in ("Accepted", "ResolvedRefs") and each["status"] == "False"
+    ]
+    return "; ".join(sorted(bad))
+
+
+def _conditions(route: Json, traffic: Traffic, namespace: str) -> list[dict[str, Any]]:
+    parents = (route.get("status") or {}).get("parents") or ()
+    return [
+        each for parent in parents if _is_ours(parent["parentRef"], traffic, namespace) for each in parent["conditions"]
+    ]
+
+
+def _is_ours(ref: Mapping[str, Any], traffic: Traffic, namespace: str) -> bool:
+    return (ref.get("namespace", namespace), ref.get("name")) == (
+        traffic.gateway.namespace or namespace,
+        traffic.gateway.name,
+    )
+
+
+def rival(namespace: str, wanted: Traffic, observed: Observed) -> tuple[str, str] | None:
+    """(hostname, object) that has claimed one of our hostnames with the same gateway and path before us.
+
+    Between two routes that have it, the older one wins, as the Gateway API has it. Against a route that has it, an
+    object whose own route doesn't have it yet comes too late.
+    """
+    live = observed.route
+    for route in sorted(observed.foreign_routes, key=_age):
+        for host in wanted.hostnames or ("*",):
+            ours = live is not None and _claims(live, host, wanted, namespace) and _age(live) < _age(route)
+            if _claims(route, host, wanted, namespace) and not ours:
+                owner = (route["metadata"].get("labels") or {}).get(names.LABEL_NAME, route["metadata"]["name"])
+                return host, f"{route['metadata']['namespace']}/{owner}"
+    return None
+
+
+def in_force(asked: Traffic, route: Json) -> Traffic:
+    """`asked`, but with hostnames and path as the live route has them."""
+    return asked.model_copy(
+        update={
+            "hostnames": tuple(route["spec"].get("hostnames") or ()),
+            "path": next(iter(sorted(_paths(route))), asked.path),
+        }
+    )
+
+
+def _age(route: Json) -> tuple[float, str, str]:
+    meta = route["metadata"]
+    created = moment(meta.get("creationTimestamp"))
+    return (created.timestamp() if created else 0.0, meta["namespace"], meta["name"])
+
+
+def _claims(route: Json, host: str, wanted: Traffic, namespace: str) -> bool:
+    home = route["metadata"]["namespace"]
+    gateways = {(ref.get("namespace", home), ref["name"]) for ref in route["spec"].get("parentRefs") or ()}
+    return (
+        (wanted.gateway.namespace or namespace, wanted.gateway.name) in gateways
+        and wanted.path in _paths(route)
+        and host in (route["spec"].get("hostnames") or ("*",))
+    )
+
+
+def _paths(route: Json) -> set[str]:
+    rules = route["spec"].get("rules") or ()
+    found = {match["path"]["value"] for rule in rules for match in rule.get("matches") or () if "path" in match}
+    return found or {"/"}
