@@ -124,10 +124,8 @@ def _stale(now: datetime.datetime) -> bool:
         files += [kubeconfig(identity.file)] if identity.kubeconfig else []
     if not all(file.exists() for file in files):
         return True
-    return (
-        x509.load_pem_x509_certificate(authority().read_bytes()).not_valid_after
-        < now.replace(tzinfo=None) + RENEW_BEFORE
-    )
+    expires = x509.load_pem_x509_certificate(authority().read_bytes()).not_valid_after_utc
+    return expires < now + RENEW_BEFORE
 
 
 def _ensure_service_account_key() -> None:
