@@ -7,7 +7,7 @@ schema a kind; with `-strict` semantics a field that the kind does not have must
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +32,6 @@ def from_openapi(document: Mapping[str, Any]) -> dict[str, Json]:
                 "$ref": f"{DEFINITIONS}#/definitions/{name}"
             }
     return files
-
-
-def from_crd(crd: Mapping[str, Any]) -> dict[str, Json]:
-    """File name -> schema, for each served version of a CustomResourceDefinition."""
-    group, kind = crd["spec"]["group"], crd["spec"]["names"]["kind"]
-    return {
-        file_name(group, version["name"], kind): with_metadata(strict(version["schema"]["openAPIV3Schema"]))
-        for version in crd["spec"]["versions"]
-        if version["served"]
-    }
-
-
-def with_metadata(schema: Json) -> Json:
-    """The three fields that every object has and that a CRD's schema need not list."""
-    anything: Json = {"type": "object"}
-    every: Json = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": anything}
-    return schema | {"properties": {**schema.get("properties", {}), **every}}
 
 
 def file_name(group: str, version: str, kind: str) -> str:
@@ -96,8 +79,3 @@ def write(files: Mapping[str, Json], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, schema in files.items():
         (folder / name).write_text(json.dumps(schema))
-
-
-def kinds(files: Mapping[str, Json]) -> Iterator[str]:
-    """The kinds that a set of files can judge, for an error's text."""
-    return (name.removesuffix(".json") for name in sorted(files) if name != DEFINITIONS)

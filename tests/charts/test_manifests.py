@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import tomllib
@@ -11,6 +12,8 @@ import kubernetes_schemas
 import pytest
 import yaml
 from chart import CHART, NAMESPACE, REPOSITORY, VALUE_SETS, Chart, Json, built
+
+from specdecode_operator.settings import PREFIX, Settings
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
@@ -27,8 +30,6 @@ def test_every_manifest_fits_the_schema_of_its_kind(
     manifests = tmp_path / "manifests.yaml"
     manifests.write_text(chart.render(values).text)
     kubernetes_schemas.write(published_schemas, tmp_path / "schemas")
-    for monitor in (Path(__file__).parent / "monitors").glob("*.json"):
-        (tmp_path / "schemas" / monitor.name).write_bytes(monitor.read_bytes())
     location = tmp_path / "schemas" / kubernetes_schemas.LOCATION
     done = subprocess.run(
         [built("kubeconform"), "-strict", "-output", "json", "-summary", "-schema-location", str(location), manifests],
@@ -91,14 +92,28 @@ def test_probes_ask_the_health_port_and_metrics_have_theirs(chart: Chart, values
     assert ports == ({"health": 9080, "metrics": 9081} if values == "everything" else {"health": 8080, "metrics": 8081})
 
 
-def test_each_setting_reaches_the_operator_under_a_name_that_it_reads(chart: Chart) -> None:
-    from specdecode_operator import settings
+def environment(chart: Chart, values: str) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in container(chart.render(values).only("Deployment"))["env"]}
 
-    given = {one["name"]: one["value"] for one in container(chart.render("everything").only("Deployment"))["env"]}
-    read = settings.read(given)
-    assert read.allowed_host_paths == ("/mnt/models", "/var/cache/kernels")
-    assert read.allowed_service_accounts == ("model-reader",)
-    assert (read.health_port, read.metrics_port) == (9080, 9081)
+
+def test_each_value_reaches_the_operator_as_the_setting_that_it_is(chart: Chart) -> None:
+    assert Settings.from_env(environment(chart, "everything")) == Settings(
+        log_level="debug",
+        health_port=9080,
+        metrics_port=9081,
+        allowed_host_paths=("/mnt/models", "/var/cache/kernels"),
+        allowed_service_accounts=("model-reader",),
+    )
+    assert Settings.from_env(environment(chart, "namespaced")).watch_namespaces == ("team-a", "team-b")
+
+
+def test_the_defaults_of_chart_and_operator_are_the_same(chart: Chart) -> None:
+    assert Settings.from_env(environment(chart, "tag")) == Settings()
+
+
+def test_no_variable_is_set_that_the_operator_does_not_read(chart: Chart) -> None:
+    read = {PREFIX + field.name.upper() for field in dataclasses.fields(Settings)}
+    assert set(environment(chart, "everything")) <= read
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
