@@ -147,7 +147,7 @@ class Storage:
                 log.write(line)
                 log.flush()
                 lines.append(line)
-                if line.startswith("STEP "):
+                if "STEP " in line[:12]:
                     on_step(line.strip()[:80])
                 if time.monotonic() > deadline:
                     process.terminate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,14 @@ def test_what_shapes_a_program_changes_the_hash(other: str) -> None:
 
 def test_an_announcement_is_not_part_of_the_content() -> None:
     assert digest(replace(GROUP, minutes=9)) == digest()
+
+
+def test_programs_named_as_their_package_are_built_in_one_call() -> None:
+    programs = {"kubelet": "k8s.io/cmd/kubelet", "kubectl": "k8s.io/cmd/kubectl", "etcd": "go.etcd.io/server/v3"}
+    assert gobuild.outputs(programs, Path("/b")) == [
+        ("/b/", ["k8s.io/cmd/kubelet", "k8s.io/cmd/kubectl"]),
+        ("/b/etcd", ["go.etcd.io/server/v3"]),
+    ]
 
 
 def test_every_group_has_its_pins_and_names_every_program_in_them() -> None:
