@@ -1,4 +1,4 @@
-"""The operator as a process of this machine, with its service account's rights: for tests that kill it or change its code.
+"""The operator as a process of this machine, with its service account's rights: for killing it or changing its code.
 
 The installed one is taken away meanwhile; two would undo each other's steps.
 """

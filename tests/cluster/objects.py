@@ -26,8 +26,8 @@ LONG_DRAIN = {"preStopSeconds": 3, "shutdownTimeoutSeconds": 60, "terminationGra
 
 # What the stand-in is told by its environment.
 TOKENS_PER_SECOND = "STANDIN_TOKENS_PER_SECOND"
-START_SECONDS = "STANDIN_START_SECONDS"
-CRASH_MESSAGE = "STANDIN_CRASH"
+CRASH_MESSAGE = "STANDIN_CRASH_MESSAGE"
+BALLAST = "STANDIN_BALLAST_MIB"
 
 
 def environment(settings: Mapping[str, str]) -> list[Object]:

@@ -14,7 +14,7 @@ import pytest
 from apiserver import QUOTA, SDD, SECRET, ApiServer, Object
 from badinputtable import BadInputTable
 from namespaces import MakeNamespace
-from objects import CRASH_MESSAGE, GATEWAY, drafts, standin, unknown_digest
+from objects import BALLAST, CRASH_MESSAGE, GATEWAY, drafts, standin, unknown_digest
 from operatorpod import InstalledOperator
 from workspace import Workspace, condition, uids
 
@@ -169,7 +169,7 @@ STARTED = (
     ),
     Row(
         "an engine that takes more memory than its limit",
-        {"template": {"resources": {"requests": {"memory": "8Mi"}, "limits": {"memory": "8Mi"}}}},
+        {"engine": {"env": [{"name": BALLAST, "value": "400"}]}},
         names.REASON_ENGINE_CRASHED,
         ("OOMKilled",),
     ),

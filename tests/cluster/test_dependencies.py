@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import httpx
 import pytest
 from apiserver import CRD, NAMESPACE, ROUTE, SDD, ApiServer, Object
 from auditlog import AuditLog
+from gateway import complete
 from namespaces import MakeNamespace
-from objects import COMPLETIONS_URL, MODEL, standin
+from objects import standin
 from operatorpod import ACCOUNT, InstalledOperator
 from podhistory import restarts
 from workspace import Workspace, uids
@@ -88,17 +88,9 @@ def test_of_two_objects_that_claim_one_hostname_the_older_serves_until_it_goes(
     workspace.delete("older")
     workspace.await_that("the older route is gone", lambda: api_route(workspace, "older") is None)
     workspace.await_condition("younger", names.CONDITION_ROUTABLE, status="True", seconds=60)
-    workspace.await_that("the younger object answers to the hostname", lambda: answers(hostname), seconds=30)
+    workspace.await_that("the younger object answers to the hostname", lambda: complete(hostname), seconds=30)
     assert uids(workspace.ready_pods("younger")) == younger
 
 
 def api_route(workspace: Workspace, name: str) -> Object | None:
     return workspace.api.get(ROUTE, name, workspace.name)
-
-
-def answers(hostname: str) -> bool:
-    body = {"model": MODEL, "prompt": "Who?", "max_tokens": 2}
-    return (
-        httpx.post(COMPLETIONS_URL, json=body, headers={"host": hostname}, timeout=10, trust_env=False).status_code
-        == 200
-    )

@@ -19,21 +19,14 @@ from apiserver import (
     Object,
 )
 from commands import Command
-from objects import COMPLETIONS_URL, MODEL, standin
+from gateway import complete
+from objects import MODEL, standin
 from podhistory import is_ready
 from workspace import Workspace, condition, uids
 
 from specdecode_operator.api import names
 
 CHILD_KINDS = (CONTROLLER_REVISION, REPLICA_SET, SERVICE, ROUTE, BUDGET, POD_MONITOR)
-
-
-def complete(hostname: str) -> Object | None:
-    """One completion through the gateway; None while the route is not programmed yet."""
-    body = {"model": MODEL, "prompt": "Say yes.", "max_tokens": 4}
-    answer = httpx.post(COMPLETIONS_URL, json=body, headers={"host": hostname}, timeout=20, trust_env=False)
-    assert answer.status_code == 200, f"the gateway answered {answer.status_code}: {answer.text[:200]}"
-    return dict(answer.json())
 
 
 def children(workspace: Workspace, kind: Kind, name: str) -> dict[str, Object]:
