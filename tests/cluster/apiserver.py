@@ -19,6 +19,8 @@ import httpx
 import yaml
 
 Object = dict[str, Any]
+Operations = list[Object]
+"""A JSON patch."""
 
 FIELD_MANAGER = "cluster-tests"
 
@@ -139,7 +141,7 @@ class ApiServer:
         self,
         kind: Kind,
         name: str,
-        change: Object | list[Object],
+        change: Object | Operations,
         namespace: str | None = None,
         *,
         subresource: str | None = None,

@@ -55,7 +55,9 @@ def event_line(event: Object) -> str:
 
 def child_line(child: Object) -> str:
     spec: dict[str, Any] = child.get("spec", {})
-    facts = {key: spec[key] for key in ("replicas", "minAvailable", "selector", "hostnames") if key in spec}
+    facts: dict[str, Any] = {
+        key: spec[key] for key in ("replicas", "minAvailable", "selector", "hostnames") if key in spec
+    }
     rules = spec.get("rules", [])
     if rules:
         facts["backends"] = [(b["name"], b.get("weight", 1)) for rule in rules for b in rule.get("backendRefs", [])]
