@@ -44,7 +44,7 @@ _ITEM: Final[Tree] = _leaves("key", "path", "mode")
 FORM_1: Final = Form(
     version=1,
     fields={
-        "model": _leaves("name", "source", "revision", "servedName"),
+        "model": _leaves("source", "revision", "servedName"),
         "speculative": {
             **_leaves("method", "numSpeculativeTokens", "attentionBackend"),
             "draftModel": _leaves("source", "revision"),
@@ -97,7 +97,13 @@ def revision_of(spec: Spec, form: int = LATEST_FORM) -> str:
         spec: the spec, defaults filled in.
         form: version of the canonical form. Give an older one only to compare with a revision that was made under it.
     """
-    return digest(canonical(spec.model_dump(by_alias=True, exclude_none=True, mode="json"), FORMS[form]))
+    return digest(canonical(as_hashed(spec), FORMS[form]))
+
+
+def as_hashed(spec: Spec) -> dict[str, Any]:
+    """`spec` as the canonical form reads it: of the model's two names, the one that clients send."""
+    plain: dict[str, Any] = spec.model_dump(by_alias=True, exclude_none=True, mode="json")
+    return {**plain, "model": {**plain["model"], "servedName": spec.model.serves_as}}
 
 
 def digest(form: Mapping[str, Any]) -> str:
