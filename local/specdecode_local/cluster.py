@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from specdecode_local import (
     addresses,
@@ -117,9 +118,9 @@ def down(progress: Progress | None = None) -> None:
     with progress.step("stop processes and pods"):
         teardown.stop_everything()
     with progress.step("remove mounts, links, rules, cgroups and state"):
-        teardown.remove_everything()
+        fixed = teardown.remove_everything()
     with progress.step("check that nothing is left") as step:
-        kubectl.wait(_still_left, what="after the way down", seconds=5)
+        _await_nothing_left(fixed)
         step.detail = "no process, mount, link, namespace, rule, cgroup or file"
 
 
@@ -136,9 +137,13 @@ def require_up() -> None:
         raise LocalError(f"the cluster {state}", remedy="run `make up`")
 
 
-def _still_left() -> str | None:
-    found = teardown.leftovers()
-    return f"left behind: {'; '.join(found)}" if found else None
+def _await_nothing_left(fixed: list[Path]) -> None:
+    def left() -> str | None:
+        found = teardown.leftovers(fixed)
+        return f"left behind: {'; '.join(found)}" if found else None
+
+    # A process that was killed may take a moment to leave its cgroup.
+    kubectl.wait(left, what="after the way down", seconds=5)
 
 
 def _prepare(progress: Progress) -> None:

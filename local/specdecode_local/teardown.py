@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from specdecode_local import addresses, cgroups, firewall, footprint, mounts, network, paths, ports, process, sysctls
@@ -54,8 +54,11 @@ def stop_everything() -> None:
     _kill_rest()
 
 
-def remove_everything() -> None:
-    """What is left once no process lives: mounts, namespaces, links, rules, cgroups, settings, files."""
+def remove_everything() -> list[Path]:
+    """What is left once no process lives: mounts, namespaces, links, rules, cgroups, settings, files.
+
+    Returns the fixed paths outside our folders that came with us, for `leftovers` to look at.
+    """
     mounts.unmount(mounts.ours())
     for name in mounts.pod_namespaces():
         mounts.delete_namespace(name)
@@ -65,12 +68,14 @@ def remove_everything() -> None:
     network.down()
     cgroups.remove()
     sysctls.restore()
+    fixed = footprint.ours()
     footprint.remove()
     mounts.unmount(mounts.ours())
     shutil.rmtree(paths.STATE, ignore_errors=True)
+    return fixed
 
 
-def leftovers() -> list[str]:
+def leftovers(fixed: Iterable[Path] = ()) -> list[str]:
     """Every trace of the cluster on this machine, in words; empty after a complete way down."""
     found = [f"process {pid}: {_command(pid)}" for pid in sorted(cgroups.processes() | _of_state())]
     found += [f"mount {point}" for point in mounts.ours()]
@@ -79,9 +84,7 @@ def leftovers() -> list[str]:
     found += [f"link {name}" for name in network.pod_links()]
     found += firewall.left()
     found += [f"cgroup {folder}" for folder in cgroups.left()]
-    found += [f"folder {path}" for path in footprint.ours()]
-    if paths.STATE.exists():
-        found.append(f"folder {paths.STATE}")
+    found += [f"folder {path}" for path in (paths.STATE, *fixed) if path.exists()]
     found += [f"port {port} ({purpose})" for address, port, purpose in addresses.USED if _listens(address, port)]
     return found
 
