@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from specdecode_local import buildah, gotoolchain, image_inputs, paths
+from specdecode_local import apt, buildah, gotoolchain, image_inputs, paths, privilege, registry
 from specdecode_local.errors import LocalError
 from specdecode_local.progress import Progress
 
@@ -92,7 +92,7 @@ def _root_file_system_key() -> str:
 
 
 def _make_root_file_system(target: Path) -> None:
-    _need("mmdebstrap")
+    apt.require("mmdebstrap")
     command = ["nice", "-n", "10", "mmdebstrap", *DEBIAN_OPTIONS, f"--include={','.join(packages())}", "--format=tar"]
     # The newest file date that a package may bring: without it every build has another date on what it generates.
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
@@ -203,14 +203,15 @@ def build(name: str, progress: Progress | None = None) -> str:
     """Builds and pushes the image unless the registry has it from the same inputs; its reference by digest."""
     recipe = recipe_of(name)
     progress = progress or Progress()
+    privilege.require_root("images are built in a chroot, and pushed to a registry that runs as root")
+    registry.up()
     base = build(recipe.base, progress) if recipe.base else None
     with _lock(name):
         digest = current_hash(name)
         recorded = _recorded(name)
         if recorded and recorded["input_hash"] == digest and in_registry(recorded["ref"]):
             return recorded["ref"]
-        _need("buildah")
-        _need_root()
+        apt.require("buildah")
         with progress.step(f"image {name}") as step:
 
             def on_step(text: str) -> None:
@@ -274,7 +275,7 @@ def in_registry(reference: str) -> bool:
     except OSError as error:
         raise LocalError(
             f"the registry at {REGISTRY} does not answer: {error}",
-            remedy="run `make up`, or `python -m specdecode_local registry start` for the registry alone",
+            remedy="run `make up`, or `python -m specdecode_local registry up` for the registry alone",
         ) from error
 
 
@@ -318,18 +319,6 @@ def _lock(name: str) -> Iterator[None]:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _need(program: str) -> None:
-    if not shutil.which(program):
-        raise LocalError(f"{program} is not installed", remedy=f"run `apt-get install {program}` (make up does)")
-
-
-def _need_root() -> None:
-    if os.geteuid():
-        raise LocalError(
-            "images are built in a chroot, which only root can do", remedy="run the same command with sudo"
-        )
 
 
 # --- The command ------------------------------------------------------------------------------------------------------
