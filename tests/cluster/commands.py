@@ -10,7 +10,7 @@ from pathlib import Path
 from specdecode_local import paths
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CommandFailed(AssertionError):
     """A command that a person would type ended with an error; the text is what it printed."""
 

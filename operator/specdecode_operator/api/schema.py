@@ -2,7 +2,7 @@
 
 Pydantic writes JSON schema with references, unions with null and key patterns; the API server takes none of these.
 References are put in place, an optional field is one that may be absent, `int | str` becomes int-or-string, and the
-parent of a default gets `default: {}`, since the API server fills defaults only into objects that are there.
+parent of a default gets a default too, since the API server fills defaults only into objects that are there.
 """
 
 from collections.abc import Mapping
@@ -74,15 +74,17 @@ def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mappin
 
 
 def _int_or_string(options: list[Mapping[str, Any]]) -> Schema:
-    """int-or-string. The bounds of the text apply to both: the API server reads the number as text."""
-    text = next(option for option in options if option["type"] == "string")
-    bounds = {key: text[key] for key in ("pattern", "maxLength") if key in text}
+    """int-or-string. Each bound applies to the kind it is about: a pattern to text, a minimum to numbers."""
+    bounds = {key: option[key] for option in options for key in ("minimum", "pattern", "maxLength") if key in option}
     return {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}], **bounds}
 
 
 def _fill_from_above(properties: Mapping[str, Schema], required: tuple[str, ...] | list[str]) -> None:
-    """Give `default: {}` to each optional object with a default inside: defaulting does not make objects."""
+    """Give each optional object with defaults inside a default of its own: defaulting does not make objects.
+
+    `{}` would do for defaulting, but the API server asks the object's CEL rules about it as it is written here.
+    """
     for name, field in properties.items():
-        inside = field.get("properties", {}).values()
-        if name not in required and not field.get("required") and any("default" in inner for inner in inside):
-            field["default"] = {}
+        inside = {key: inner["default"] for key, inner in field.get("properties", {}).items() if "default" in inner}
+        if name not in required and not field.get("required") and inside:
+            field["default"] = inside
