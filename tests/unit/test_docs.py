@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from specdecode_local.__main__ import COMMANDS
 from specdecode_operator.api import names, types
 from specdecode_operator.api.profiles import PROFILES
+from specdecode_operator.apply.meters import Meters
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")])
@@ -179,3 +180,9 @@ def test_profiles_are_described_as_they_are() -> None:
         )
         for name, profile in PROFILES.items()
     }
+
+
+def test_every_metric_of_the_operator_is_described() -> None:
+    described = set(re.findall(r"^\| `(specdecode_operator_\w+)` \|", OPERATOR.read_text(), re.MULTILINE))
+    exported = {metric.name + ("_total" if metric.type == "counter" else "") for metric in Meters().registry.collect()}
+    assert described == exported
