@@ -36,8 +36,8 @@ class Profile:
     startup: ProbeSettings
     liveness: ProbeSettings
     readiness: ProbeSettings
-    requests: Mapping[str, str]
-    """Default requests of the container, for the whole replica's share of one node."""
+    base_requests: Mapping[str, str]
+    """Default requests of a container without GPUs."""
     limits: Mapping[str, str]
     env: Mapping[str, str]
     """Environment of a replica within one node."""
@@ -49,6 +49,13 @@ class Profile:
     """Nodes of one replica must share an NVLink domain, through a ComputeDomain."""
     read_only_root: bool
     nodes_per_replica: int = 1
+
+    @property
+    def requests(self) -> Mapping[str, str]:
+        """Default requests of the container: by its GPUs, if it has some."""
+        if not self.gpus_per_node:
+            return self.base_requests
+        return {"cpu": str(_CPUS_PER_GPU * self.gpus_per_node), "memory": f"{_GIB_PER_GPU * self.gpus_per_node}Gi"}
 
     @property
     def gpus_per_replica(self) -> int:
@@ -79,7 +86,11 @@ _GPU_STARTUP: Final = ProbeSettings(period_seconds=10, timeout_seconds=5, failur
 _GPU_LIVENESS: Final = ProbeSettings(period_seconds=30, timeout_seconds=10, failure_threshold=3)
 _GPU_READINESS: Final = ProbeSettings(period_seconds=5, timeout_seconds=5, failure_threshold=3)
 
+_CPUS_PER_GPU: Final = 4
+_GIB_PER_GPU: Final = 32
+
 _GPU_CACHES: Final = {
+    "TRITON_CACHE_DIR": f"{names.CACHE_PATH}/triton",
     "CUDA_CACHE_PATH": f"{names.CACHE_PATH}/cuda",
     "FLASHINFER_WORKSPACE_BASE": f"{names.CACHE_PATH}/flashinfer",
 }
@@ -96,7 +107,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         startup=_GPU_STARTUP,
         liveness=_GPU_LIVENESS,
         readiness=_GPU_READINESS,
-        requests={"cpu": "16", "memory": "128Gi"},
+        base_requests={},
         limits={},
         # Within a tray there is no IMEX channel: multi-node NVLink would ask for one and fail.
         env={**_GPU_CACHES, "NCCL_CUMEM_ENABLE": "1", "NCCL_NVLS_ENABLE": "1", "NCCL_MNNVL_ENABLE": "0"},
@@ -125,7 +136,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         startup=_GPU_STARTUP,
         liveness=_GPU_LIVENESS,
         readiness=_GPU_READINESS,
-        requests={"cpu": "16", "memory": "128Gi"},
+        base_requests={},
         limits={},
         env={**_GPU_CACHES, "NCCL_CUMEM_ENABLE": "1", "NCCL_NVLS_ENABLE": "1"},
         fabric_env={"NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"},
@@ -145,7 +156,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         # A CPU engine compiles and interprets kernels on the cores that answer the probe.
         liveness=ProbeSettings(period_seconds=30, timeout_seconds=20, failure_threshold=3),
         readiness=ProbeSettings(period_seconds=5, timeout_seconds=10, failure_threshold=3),
-        requests={"cpu": "500m", "memory": "2Gi"},
+        base_requests={"cpu": "500m", "memory": "2Gi"},
         limits={"memory": "8Gi"},
         env={},
         fabric_env={},

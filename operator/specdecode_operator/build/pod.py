@@ -10,7 +10,7 @@ from typing import Any, Final
 from specdecode_operator.api import names
 from specdecode_operator.api.profiles import ProbeSettings, Profile
 from specdecode_operator.api.types import EnvVar, Model, Spec, Toleration
-from specdecode_operator.build.args import claim_of, follower_args, serve_args
+from specdecode_operator.build.args import HF, claim_of, follower_args, serve_args
 
 USER_ID: Final = 1000
 CLAIM_NAME: Final = "fabric"
@@ -185,7 +185,9 @@ def _env(spec: Spec, profile: Profile) -> list[dict[str, Any]]:
     """Ours, then the user's in the user's order, since $(NAME) refers to what stands before; the user's wins."""
     ours = {
         "HOME": "/tmp",
-        "HF_HOME": f"{names.CACHE_PATH}/huggingface",
+        # The user id has no entry in the image; PyTorch asks for a name and fails without one.
+        "USER": names.CONTAINER,
+        **_hub(spec),
         "VLLM_CACHE_ROOT": f"{names.CACHE_PATH}/vllm",
         "VLLM_NO_USAGE_STATS": "1",
         **profile.env,
@@ -196,6 +198,13 @@ def _env(spec: Spec, profile: Profile) -> list[dict[str, Any]]:
         *({"name": name, "value": value} for name, value in ours.items() if name not in theirs),
         *(_variable(variable) for variable in spec.engine.env),
     ]
+
+
+def _hub(spec: Spec) -> dict[str, str]:
+    """Where downloads go; without hf:// sources, no way to the hub, whose limits then cannot matter (aicr#1116)."""
+    if any(source.startswith(HF) for source in _sources(spec)):
+        return {"HF_HOME": f"{names.CACHE_PATH}/huggingface"}
+    return {"HF_HUB_OFFLINE": "1"}
 
 
 def _variable(variable: EnvVar) -> dict[str, Any]:
@@ -262,9 +271,13 @@ def _mounts(spec: Spec) -> list[dict[str, Any]]:
 
 def _claims(spec: Spec) -> list[str]:
     """Claims that hold the model and its drafter, each once, sorted."""
+    return sorted({claim for source in _sources(spec) if (claim := claim_of(source)) is not None})
+
+
+def _sources(spec: Spec) -> list[str]:
+    """Where model and drafter come from."""
     draft = spec.speculative.draft_model
-    sources = [spec.model.source] if draft is None else [spec.model.source, draft.source]
-    return sorted({claim for source in sources if (claim := claim_of(source)) is not None})
+    return [spec.model.source] if draft is None else [spec.model.source, draft.source]
 
 
 def _dump(model: Model) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from builders import IMAGE, DeploymentBuilder, deployment
+from builders import COMMIT, IMAGE, DeploymentBuilder, deployment
 
 from specdecode_operator.api import names
 from specdecode_operator.api.profiles import resolve
@@ -124,6 +124,13 @@ def test_the_same_toleration_twice_is_written_once() -> None:
     assert spec["tolerations"].count(same) == 1
 
 
+def test_a_share_of_a_node_asks_for_its_share_of_cores_and_memory() -> None:
+    whole = container(deployment().on("h200"))["resources"]["requests"]
+    half = container(deployment().on("h200", gpusPerNode=4))["resources"]["requests"]
+    assert (whole["cpu"], whole["memory"]) == ("32", "256Gi")
+    assert (half["cpu"], half["memory"]) == ("16", "128Gi")
+
+
 def test_a_limit_below_the_profiles_request_lowers_the_request() -> None:
     resources = container(deployment().set("spec.template.resources.limits", {"memory": "1Gi"}))["resources"]
     assert resources["requests"]["memory"] == resources["limits"]["memory"] == "1Gi"
@@ -153,6 +160,12 @@ def test_a_variable_from_a_secret_stays_a_reference() -> None:
     source = {"secretKeyRef": {"name": "hub", "key": "token"}}
     builder = deployment().set("spec.engine.env", [{"name": "HF_TOKEN", "valueFrom": source}])
     assert container(builder)["env"][-1] == {"name": "HF_TOKEN", "valueFrom": source}
+
+
+def test_only_an_engine_that_loads_from_the_hub_may_reach_for_it() -> None:
+    assert env(deployment().serving("pvc://weights/a"))["HF_HUB_OFFLINE"] == "1"
+    assert "HF_HUB_OFFLINE" not in env(deployment().serving("hf://org/name", COMMIT))
+    assert "HF_HUB_OFFLINE" not in env(deployment().drafting("eagle3", "hf://org/draft"))
 
 
 def test_nvlink_between_trays_is_on_only_where_there_is_a_domain_for_it() -> None:
