@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -134,14 +136,15 @@ class Storage:
         raise self._failure(what, output)
 
     def _attempt(self, arguments: list[str], on_step: Callable[[str], None]) -> tuple[int, str]:
-        lines: list[str] = []
-        deadline = time.monotonic() + ATTEMPT_SECONDS
+        lines: deque[str] = deque(maxlen=200)
         with (
             self.log.open("w") as log,
             subprocess.Popen(
                 self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
             ) as process,
         ):
+            watch = threading.Timer(ATTEMPT_SECONDS, process.terminate)
+            watch.start()
             assert process.stdout is not None
             for line in process.stdout:
                 log.write(line)
@@ -149,10 +152,10 @@ class Storage:
                 lines.append(line)
                 if "STEP " in line[:12]:
                     on_step(line.strip()[:80])
-                if time.monotonic() > deadline:
-                    process.terminate()
-                    lines.append(f"timed out after {ATTEMPT_SECONDS:.0f} s\n")
-        return process.returncode, "".join(lines[-200:])
+            if watch.finished.is_set():
+                lines.append(f"timed out after {ATTEMPT_SECONDS:.0f} s\n")
+            watch.cancel()
+        return process.returncode, "".join(lines)
 
     def _failure(self, what: str, output: str) -> LocalError:
         tail = "\n".join(output.strip().splitlines()[-12:])
