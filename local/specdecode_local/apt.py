@@ -18,7 +18,6 @@ PACKAGES = (
     "buildah",
     "mmdebstrap",
     "docker-registry",
-    "prometheus",
     "haproxy",
     "iproute2",
     "iptables",
@@ -29,7 +28,6 @@ PACKAGES = (
 SERVICES = {
     "containerd": "containerd.service",
     "docker-registry": "docker-registry.service",
-    "prometheus": "prometheus.service",
     "haproxy": "haproxy.service",
 }
 """Services that a package would start at boot; we run the same programs with files of our own."""

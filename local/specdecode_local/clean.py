@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from specdecode_local import disk, gobuild, ownership, paths
-from specdecode_local.errors import LocalError
+from specdecode_local import cgroups, cluster, disk, gobuild, paths
+from specdecode_local.progress import Progress
 
 OURS = ("bin", "go", "go-build", "go-modules", "go-toolchain", "images", "containers", "registry")
 """Folders in the cache that this program makes; a cache folder set by the user may hold other things."""
@@ -23,13 +23,10 @@ def size_of(folder: Path) -> int:
     return total
 
 
-def clean() -> str:
-    """Removes the caches. Returns a sentence; raises LocalError while the cluster is up."""
-    running = ownership.alive()
-    if running:
-        raise LocalError(
-            f"the cluster is up ({', '.join(running)}) and runs from the cache", remedy="run `make down` first"
-        )
+def clean(progress: Progress) -> str:
+    """Takes the cluster down if there is anything of it, then removes the caches. Returns a sentence."""
+    if paths.STATE.exists() or cgroups.left():
+        cluster.down(progress)
     before = size_of(paths.cache())
     gobuild.trim()
     for name in OURS:

@@ -58,6 +58,8 @@ class Group:
     """Program name -> package."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Go variables stamped by the linker."""
+    tags: tuple[str, ...] = ()
+    """Build tags."""
     folders: Mapping[str, str] = field(default_factory=dict)
     """Name in the build -> `module//folder` copied out of the module cache."""
     minutes: float = 1.0
@@ -96,6 +98,13 @@ GROUPS = (
         minutes=3.5,
     ),
     Group("coredns", {"coredns": "github.com/coredns/coredns"}, minutes=2),
+    Group(
+        "prometheus",
+        {"prometheus": "github.com/prometheus/prometheus/cmd/prometheus"},
+        # Debian's package is built without Kubernetes discovery; every other discovery is left out here.
+        tags=("remove_all_sd", "enable_kubernetes_sd"),
+        minutes=3,
+    ),
     Group("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, minutes=2),
     Group(
         "monitors",
@@ -115,10 +124,17 @@ def linker_flags(variables: Mapping[str, str]) -> str:
     return " ".join(["-s", "-w", *stamps])
 
 
+def build_flags(group: Group) -> list[str]:
+    """Flags of `go build` that shape what comes out; paths of this machine are not in it."""
+    tags = ["-tags", ",".join(group.tags)] if group.tags else []
+    return ["-trimpath", *tags, "-ldflags", linker_flags(group.variables)]
+
+
 def content_hash(group: Group, go_mod: bytes, go_sum: bytes, machine: str) -> str:
     """What decides whether two builds are the same, as 16 hex digits."""
     recipe = json.dumps(
-        [group.name, dict(group.programs), linker_flags(group.variables), dict(group.folders), machine], sort_keys=True
+        [group.name, dict(group.programs), linker_flags(group.variables), dict(group.folders), machine, *group.tags],
+        sort_keys=True,
     )
     digest = hashlib.sha256()
     for part in (recipe.encode(), go_mod, go_sum):
@@ -173,7 +189,7 @@ def build(group: Group) -> Path:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         for output, packages in outputs(group.programs, partial):
-            _go(group, ["build", "-trimpath", "-ldflags", linker_flags(group.variables), "-o", output, *packages])
+            _go(group, ["build", *build_flags(group), "-o", output, *packages])
         for name, origin in group.folders.items():
             _copy_from_module(group, origin, partial / name)
         partial.rename(target)

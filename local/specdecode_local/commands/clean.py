@@ -1,10 +1,11 @@
-"""`clean`: the caches; refused while the cluster runs from them."""
+"""`clean`: no cluster, and no caches either."""
 
 from __future__ import annotations
 
 import argparse
 
 from specdecode_local import clean
+from specdecode_local.progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -12,5 +13,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    print(clean.clean())
+    print(clean.clean(Progress()))
     return 0

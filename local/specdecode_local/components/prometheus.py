@@ -83,7 +83,7 @@ def component() -> Component:
     return Component(
         name="prometheus",
         argv=(
-            "/usr/bin/prometheus",
+            str(paths.binary("prometheus")),
             f"--config.file={file}",
             f"--storage.tsdb.path={paths.STATE / 'prometheus'}",
             f"--storage.tsdb.retention.time={RETENTION}",

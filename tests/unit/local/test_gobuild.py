@@ -29,9 +29,10 @@ def test_the_same_content_has_the_same_hash() -> None:
         digest(machine="aarch64"),
         digest(replace(GROUP, programs={"tool": "example.org/other"})),
         digest(replace(GROUP, variables={"example.org/version.v": "2"})),
+        digest(replace(GROUP, tags=("fast",))),
         digest(replace(GROUP, folders={"chart": "example.org/tool//chart"})),
     ],
-    ids=["go.mod", "go.sum", "machine", "package", "stamped variable", "folder"],
+    ids=["go.mod", "go.sum", "machine", "package", "stamped variable", "tags", "folder"],
 )
 def test_what_shapes_a_program_changes_the_hash(other: str) -> None:
     assert other != digest()
