@@ -7,144 +7,57 @@ what the API server enforces and fills in. Rules that span fields are CEL rules 
 Models are frozen; unknown fields are ignored here, since the API server has pruned or refused them.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
-from pydantic.alias_generators import to_camel
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import Field, ValidationError
 
 from specdecode_operator.api import names
+from specdecode_operator.api.cel import Rule, given, number
 from specdecode_operator.api.errors import FieldError, InvalidObject
-
-# --- Bounded scalars: CEL's cost estimate needs every string, list and map to have an end -----------------------------
-
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-DNS_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-
-Text = Annotated[str, Field(max_length=1024)]
-LongText = Annotated[str, Field(max_length=32768)]
-LabelName = Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)]
-ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_NAME)]
-AbsolutePath = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/[^:]*$")]
-RelativePath = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/:][^:]*$")]
-Quantity = (
-    Annotated[int, Field(ge=0)]
-    | Annotated[
-        str, Field(min_length=1, max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([numkKMGTPE]|[KMGTPE]i|[eE][0-9]+)?$")
-    ]
+from specdecode_operator.api.fields import (
+    Commit,
+    Duration,
+    Key,
+    LabelName,
+    Labels,
+    Model,
+    ModelName,
+    ObjectName,
+    PrometheusDuration,
+    Quantity,
+    Source,
+    as_set,
+    atomic,
+    keyed,
 )
-Key = Annotated[str, Field(min_length=1, max_length=253)]
-LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
-LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
-Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=64)]
-Annotations = Annotated[dict[LabelKey, LongText], Field(max_length=64)]
-Quantities = Annotated[dict[LabelKey, Quantity], Field(max_length=32)]
-Duration = Annotated[str, Field(min_length=2, max_length=24, pattern=r"^([0-9]{1,5}(h|m|s|ms)){1,4}$")]
-PrometheusDuration = Annotated[str, Field(min_length=2, max_length=16, pattern=r"^[1-9][0-9]{0,4}(ms|s|m|h)$")]
-Source = Annotated[str, Field(min_length=1, max_length=512)]
-Commit = Annotated[str, Field(min_length=40, max_length=40, pattern=r"^[0-9a-f]{40}$")]
+from specdecode_operator.api.status import Condition, ProfileStatus, RevisionStatus, RunStatus, Status
+from specdecode_operator.api.template import Template, Toleration
 
-LIST_MAP = "x-kubernetes-list-type"
-LIST_KEYS = "x-kubernetes-list-map-keys"
-
-
-def keyed(*keys: str) -> dict[str, Any]:
-    """Schema extension of a list whose items are told apart by `keys`: the API server refuses a duplicate."""
-    return {LIST_MAP: "map", LIST_KEYS: list(keys)}
-
-
-def as_set() -> dict[str, Any]:
-    """Schema extension of a list of scalars without duplicates."""
-    return {LIST_MAP: "set"}
-
-
-def atomic() -> dict[str, Any]:
-    """Schema extension of a list that one writer owns whole."""
-    return {LIST_MAP: "atomic"}
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One CEL rule of the CRD. The API server puts the field's path before what the rule says.
-
-    In `found` and `allowed`, `{...}` holds a CEL expression of a string. Never a value that may be a secret.
-    """
-
-    rule: str
-    """CEL over `self`; over `oldSelf` too, then the rule is asked on updates only."""
-    found: str
-    allowed: str
-    action: str
-    """What the user can do about it, as an imperative clause."""
-    field_path: str | None = None
-    """Path below the model that the error is about, when one field is to blame."""
-
-    def schema(self) -> dict[str, Any]:
-        """The rule as `x-kubernetes-validations` takes it. `message` is what is said if the expression fails."""
-        said = f"found {self.found}; allowed: {self.allowed}; {self.action}"
-        schema = {
-            "rule": self.rule,
-            "message": _without_values(f"allowed: {self.allowed}; {self.action}"),
-            "messageExpression": _cel_text(said),
-        }
-        return schema if self.field_path is None else {**schema, "fieldPath": self.field_path}
-
-
-_VALUE = re.compile(r"{([^}]*)}")
-
-
-def _without_values(said: str) -> str:
-    return _VALUE.sub("...", said)
-
-
-def _cel_text(said: str) -> str:
-    """`said` as one CEL expression: text in quotes, joined with the expressions in braces."""
-    parts = _VALUE.split(said)
-    quoted = ["'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'" if text else "" for text in parts[::2]]
-    joined = [part for pair in zip(quoted, [*parts[1::2], ""], strict=True) for part in pair if part]
-    return " + ".join(joined)
-
-
-def number(value: str, digits: int) -> str:
-    """CEL that writes the non-negative integer `value`, at most `digits` digits long, as text.
-
-    CEL's own `string()` makes a text without a bound, and the API server's cost estimate then refuses the message.
-    """
-    places = [10**place for place in reversed(range(digits))]
-    digit = "'0123456789'.substring({0}, {0} + 1)"
-    return " + ".join(
-        digit.format(f"({value}) % 10")
-        if place == 1
-        else f"(({value}) < {place} ? '' : {digit.format(f'({value}) / {place} % 10')})"
-        for place in places
-    )
-
-
-def _given(*fields: str) -> str:
-    """CEL for how many of the optional `fields` are set."""
-    return " + ".join(f"(has(self.{field}) ? 1 : 0)" for field in fields)
-
-
-class Model(BaseModel):
-    """Base of all models here: camelCase in the object, snake_case in the program."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True, protected_namespaces=()
-    )
-
-    RULES: ClassVar[tuple[Rule, ...]] = ()
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        schema = handler(core_schema)
-        if cls.RULES:
-            handler.resolve_ref_schema(schema)["x-kubernetes-validations"] = [rule.schema() for rule in cls.RULES]
-        return schema
+__all__ = [
+    "ROOT_RULES",
+    "Accelerator",
+    "Condition",
+    "Drain",
+    "EnvVar",
+    "GatewayRef",
+    "Metrics",
+    "Model",
+    "Parallelism",
+    "ProbeTiming",
+    "ProfileName",
+    "ProfileStatus",
+    "RevisionStatus",
+    "RunStatus",
+    "Spec",
+    "SpecDecodeDeployment",
+    "Speculative",
+    "Status",
+    "Template",
+    "Toleration",
+    "Traffic",
+    "field_path",
+]
 
 
 ROOT_RULES = (
@@ -210,7 +123,7 @@ class ModelSpec(Model):
         ),
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] = Field(
+    name: ModelName = Field(
         description="Name of the model, for people and dashboards, and for clients unless servedName is set."
     )
     source: Source = Field(
@@ -223,9 +136,7 @@ class ModelSpec(Model):
         description="Commit of the Hugging Face repository, 40 hexadecimal digits, so that every pod serves the same "
         "weights. Needed for hf:// sources, refused for others.",
     )
-    served_name: (
-        Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None
-    ) = Field(
+    served_name: ModelName | None = Field(
         default=None,
         description="Model name that clients send. Absent: the same as name. It cannot change: while a revision "
         "takes over from another, both must answer to one name.",
@@ -365,8 +276,8 @@ class EnvSource(Model):
 
     RULES = (
         Rule(
-            rule=f"{_given('secretKeyRef', 'configMapKeyRef', 'fieldRef')} == 1",
-            found=f"{{{number(_given('secretKeyRef', 'configMapKeyRef', 'fieldRef'), 1)}}} sources",
+            rule=f"{given('secretKeyRef', 'configMapKeyRef', 'fieldRef')} == 1",
+            found=f"{{{number(given('secretKeyRef', 'configMapKeyRef', 'fieldRef'), 1)}}} sources",
             allowed="exactly one of secretKeyRef, configMapKeyRef and fieldRef",
             action="keep one",
         ),
@@ -460,39 +371,6 @@ class Parallelism(Model):
 ProfileName = Literal["gb200", "h200", "cpu"]
 
 
-class Toleration(Model):
-    """A taint that the pods tolerate."""
-
-    RULES = (
-        Rule(
-            rule="has(self.key) && size(self.key) > 0 || has(self.operator) && self.operator == 'Exists'",
-            found="no key and operator Equal",
-            allowed="a key, or operator Exists for all taints",
-            action="name the taint's key",
-            field_path=".key",
-        ),
-        Rule(
-            rule="!(has(self.operator) && self.operator == 'Exists' && has(self.value))",
-            found="a value with operator Exists",
-            allowed="a value with operator Equal only",
-            action="remove the value, or set operator to Equal",
-            field_path=".value",
-        ),
-    )
-
-    key: Annotated[str, Field(max_length=317)] | None = Field(
-        default=None, description="Taint key. Absent, with operator Exists: all taints."
-    )
-    operator: Literal["Exists", "Equal"] | None = Field(default=None, description="Exists or Equal (the default).")
-    value: LabelValue | None = Field(default=None, description="Taint value, for Equal.")
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
-        default=None, description="Taint effect. Absent: all effects."
-    )
-    toleration_seconds: Annotated[int, Field(ge=0, le=86400)] | None = Field(
-        default=None, description="For NoExecute: seconds until the pod is evicted."
-    )
-
-
 class ProbeTiming(Model):
     """When a probe gives up. What is asked stays the operator's."""
 
@@ -566,206 +444,6 @@ class Accelerator(Model):
         default=None, description="Size of /dev/shm, instead of the profile's. It counts against the memory limit."
     )
     probes: Probes | None = Field(default=None, description="Probe timing that differs from the profile's.")
-
-
-# --- spec.template ----------------------------------------------------------------------------------------------------
-
-
-class Resources(Model):
-    """Resources of the engine's container, over the profile's defaults. GPUs come from accelerator.gpusPerNode."""
-
-    requests: Quantities = Field(
-        default_factory=dict, description="What the scheduler sets aside: cpu, memory, and extended resources (RDMA)."
-    )
-    limits: Quantities = Field(
-        default_factory=dict,
-        description="What the container may use at most. A limit without a request is the request too.",
-    )
-
-
-class KeyToPath(Model):
-    """One key of a ConfigMap or Secret as a file."""
-
-    key: Key = Field(description="The key.")
-    path: RelativePath = Field(description="Relative path of its file.")
-    mode: Annotated[int, Field(ge=0, le=511)] | None = Field(default=None, description="File mode bits.")
-
-
-Items = Annotated[tuple[KeyToPath, ...], Field(max_length=64)]
-
-
-class ClaimVolume(Model):
-    """A PersistentVolumeClaim of the object's namespace."""
-
-    claim_name: ObjectName = Field(description="Name of the claim.")
-    read_only: bool | None = Field(default=None, description="Mount it read-only.")
-
-
-class EmptyDirVolume(Model):
-    """A directory that lives as long as the pod."""
-
-    medium: Literal["", "Memory"] | None = Field(default=None, description="Memory: a tmpfs, counted as memory.")
-    size_limit: Quantity | None = Field(default=None, description="The pod is evicted beyond this size.")
-
-
-class ConfigMapVolume(Model):
-    """Files from a ConfigMap of the object's namespace."""
-
-    name: ObjectName = Field(description="Name of the ConfigMap.")
-    items: Items | None = Field(default=None, description="Keys to mount. Absent: all.", json_schema_extra=atomic())
-    default_mode: Annotated[int, Field(ge=0, le=511)] | None = Field(default=None, description="File mode bits.")
-    optional: bool | None = Field(default=None, description="True: the pod starts if the ConfigMap is absent.")
-
-
-class SecretVolume(Model):
-    """Files from a Secret of the object's namespace."""
-
-    secret_name: ObjectName = Field(description="Name of the Secret.")
-    items: Items | None = Field(default=None, description="Keys to mount. Absent: all.", json_schema_extra=atomic())
-    default_mode: Annotated[int, Field(ge=0, le=511)] | None = Field(default=None, description="File mode bits.")
-    optional: bool | None = Field(default=None, description="True: the pod starts if the Secret is absent.")
-
-
-class HostPathVolume(Model):
-    """A path of the node, if the operator's chart allows it."""
-
-    path: AbsolutePath = Field(description="Absolute path on the node. It must lie in the chart's allowedHostPaths.")
-    type: Literal["", "Directory", "DirectoryOrCreate", "File", "Socket", "CharDevice"] | None = Field(
-        default=None, description="What must be there."
-    )
-
-
-_VOLUME_SOURCES = ("persistentVolumeClaim", "emptyDir", "configMap", "secret", "hostPath")
-
-
-class Volume(Model):
-    """A volume of the pods: exactly one source."""
-
-    RULES = (
-        Rule(
-            rule=f"{_given(*_VOLUME_SOURCES)} == 1",
-            found=f"{{{number(_given(*_VOLUME_SOURCES), 1)}}} sources for volume {{self.name}}",
-            allowed="exactly one of persistentVolumeClaim, emptyDir, configMap, secret and hostPath",
-            action="keep one",
-        ),
-        Rule(
-            rule=f"!self.name.matches('^({names.VOLUME_SHM}|{names.VOLUME_TMP}|{names.CLAIM_VOLUME_PREFIX}[0-9]+)$')",
-            found="{self.name}",
-            allowed=f"names other than {names.VOLUME_SHM}, {names.VOLUME_TMP} and {names.CLAIM_VOLUME_PREFIX}<number>, "
-            "which are the operator's",
-            action="rename the volume",
-            field_path=".name",
-        ),
-    )
-
-    name: LabelName = Field(
-        description="Name of the volume. `cache` takes the place of the emptyDir for weights and compiled kernels."
-    )
-    persistent_volume_claim: ClaimVolume | None = Field(default=None, description="A PersistentVolumeClaim.")
-    empty_dir: EmptyDirVolume | None = Field(default=None, description="A directory that lives as long as the pod.")
-    config_map: ConfigMapVolume | None = Field(default=None, description="Files from a ConfigMap.")
-    secret: SecretVolume | None = Field(default=None, description="Files from a Secret.")
-    host_path: HostPathVolume | None = Field(
-        default=None, description="A path of the node, if the operator's chart allows it."
-    )
-
-
-class VolumeMount(Model):
-    """Where a volume appears in the engine's container."""
-
-    RULES = (
-        Rule(
-            rule=f"!(self.mountPath in ['/dev/shm', '/tmp', '{names.CACHE_PATH}'])",
-            found="{self.mountPath}",
-            allowed="paths other than /dev/shm (accelerator.shmSize), /tmp and "
-            f"{names.CACHE_PATH} (a volume called {names.VOLUME_CACHE}), which are the operator's",
-            action="mount it elsewhere",
-            field_path=".mountPath",
-        ),
-    )
-
-    name: LabelName = Field(description="Name of a volume of this template.")
-    mount_path: AbsolutePath = Field(description="Absolute path in the container.")
-    sub_path: RelativePath | None = Field(default=None, description="Path inside the volume. Absent: its root.")
-    read_only: bool | None = Field(default=None, description="Mount it read-only.")
-
-
-class SecretName(Model):
-    """A Secret of the object's namespace."""
-
-    name: ObjectName = Field(description="Name of the Secret.")
-
-
-_OWN_LABELS = [names.LABEL_APP_NAME, names.LABEL_APP_INSTANCE, names.LABEL_MANAGED_BY]
-_LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-
-
-class Template(Model):
-    """What else the pods carry."""
-
-    RULES = (
-        Rule(
-            rule="!has(self.labels) || self.labels.all(key, key.matches('" + _LABEL_KEY + "'))",
-            found="a key that is no label key",
-            allowed="an optional DNS prefix and slash, then at most 63 letters, digits, dashes, dots and underscores",
-            action="correct the key",
-            field_path=".labels",
-        ),
-        Rule(
-            rule=f"!has(self.labels) || self.labels.all(key, !key.startsWith('{names.GROUP}/') && "
-            f"!(key in {_OWN_LABELS}))",
-            found="a label that the operator sets itself",
-            allowed=f"labels other than {names.GROUP}/* and {', '.join(_OWN_LABELS)}",
-            action="remove it",
-            field_path=".labels",
-        ),
-        Rule(
-            rule="!has(self.volumeMounts) || self.volumeMounts.all(mount, "
-            f"mount.name == '{names.VOLUME_CACHE}' || has(self.volumes) && "
-            "self.volumes.exists(volume, volume.name == mount.name))",
-            found="a mount of a volume that is not there",
-            allowed=f"the names in template.volumes, and {names.VOLUME_CACHE}",
-            action="add the volume, or correct the mount's name",
-            field_path=".volumeMounts",
-        ),
-    )
-
-    labels: Labels = Field(
-        default_factory=dict,
-        description="Labels of the pods. They reach pods of the next revision: a change of "
-        "labels alone restarts nothing.",
-    )
-    annotations: Annotations = Field(
-        default_factory=dict,
-        description="Annotations of the pods. They reach pods of the next revision: a change of "
-        "annotations alone restarts nothing.",
-    )
-    resources: Resources = Field(
-        default_factory=Resources, description="Resources of the engine's container, over the profile's defaults."
-    )
-    volumes: Annotated[tuple[Volume, ...], Field(max_length=32)] = Field(
-        default=(), description="Volumes of the pods.", json_schema_extra=keyed("name")
-    )
-    volume_mounts: Annotated[tuple[VolumeMount, ...], Field(max_length=32)] = Field(
-        default=(),
-        description="Where volumes appear in the engine's container.",
-        json_schema_extra=keyed("mountPath"),
-    )
-    node_selector: Labels = Field(
-        default_factory=dict, description="Labels a node must have, besides the accelerator's."
-    )
-    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = Field(
-        default=(), description="Taints the pods tolerate, besides the accelerator's.", json_schema_extra=atomic()
-    )
-    priority_class_name: ObjectName | None = Field(default=None, description="PriorityClass of the pods.")
-    image_pull_secrets: Annotated[tuple[SecretName, ...], Field(max_length=16)] = Field(
-        default=(), description="Secrets for pulling the image.", json_schema_extra=keyed("name")
-    )
-    service_account_name: ObjectName | None = Field(
-        default=None,
-        description="Service account of the pods, from the chart's allow-list. Absent: default. No token "
-        "is mounted either way.",
-    )
 
 
 # --- spec.drain -------------------------------------------------------------------------------------------------------
@@ -903,78 +581,6 @@ class Spec(Model):
     def min_available_or_default(self) -> int:
         """Replicas that must keep serving: as asked, else all but one."""
         return max(self.replicas - 1, 0) if self.min_available is None else self.min_available
-
-
-# --- status -----------------------------------------------------------------------------------------------------------
-
-
-class Condition(Model):
-    """One aspect of the object's state."""
-
-    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
-        description="Which aspect: Ready, Progressing or Routable."
-    )
-    status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
-    reason: Annotated[str, Field(min_length=1, max_length=1024)] = Field(description="Why, in one word for programs.")
-    message: Annotated[str, Field(max_length=32768)] = Field(description="Why, in sentences for people.")
-    observed_generation: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="Generation of the object that this was said about."
-    )
-    last_transition_time: datetime = Field(description="When status last changed.")
-
-
-class ProfileStatus(Model):
-    """The accelerator as it was understood, overrides included."""
-
-    name: Text = Field(description="Name of the profile.")
-    arch: Text | None = Field(default=None, description="CPU architecture of the nodes.")
-    gpus_per_node: int = Field(description="GPUs a replica takes of each node.")
-    nodes_per_replica: int = Field(description="Nodes a replica spans.")
-    gpus_per_replica: int = Field(description="GPUs a replica has.")
-
-
-class RevisionStatus(Model):
-    """One revision that holds slots."""
-
-    revision: Text = Field(description="Hash of what shapes its pods; the suffix of its children's names.")
-    engine_version: Text = Field(description="Its engine's release line.")
-    image: Text = Field(description="Its image.")
-    slots: Annotated[int, Field(ge=0)] = Field(description="Replicas it holds.")
-    ready: Annotated[int, Field(ge=0)] = Field(description="How many of them are Ready.")
-    weight: Annotated[int, Field(ge=0)] = Field(description="Its weight in the route.")
-
-
-class RunStatus(Model):
-    """The replacement that is under way."""
-
-    step: Text = Field(description="Slots moved of slots to move, as in 1/3.")
-    phase: Text = Field(description="What is being done: Swapping or Settling.")
-    since: datetime = Field(description="When this phase began.")
-    message: Text = Field(default="", description="What is awaited, in a sentence.")
-
-
-class Status(Model):
-    """What is."""
-
-    observed_generation: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="Generation of the object that this status is about."
-    )
-    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
-        default=(), description="Ready, Progressing, Routable.", json_schema_extra=keyed("type")
-    )
-    replicas: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="Replicas there are, of all revisions."
-    )
-    ready_replicas: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="Replicas that are Ready, of all revisions."
-    )
-    selector: Text | None = Field(
-        default=None, description="Label selector of all pods; it never changes, so an autoscaler can rely on it."
-    )
-    profile: ProfileStatus | None = Field(default=None, description="The accelerator as it was understood.")
-    stable: RevisionStatus | None = Field(default=None, description="The revision that serves.")
-    candidate: RevisionStatus | None = Field(default=None, description="The revision that is taking over.")
-    run: RunStatus | None = Field(default=None, description="The replacement that is under way.")
 
 
 # --- the object -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,81 @@
+"""`status`: what is, as the operator last saw it."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from specdecode_operator.api.fields import (
+    Model,
+    Text,
+    keyed,
+)
+
+
+class Condition(Model):
+    """One aspect of the object's state."""
+
+    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
+        description="Which aspect: Ready, Progressing or Routable."
+    )
+    status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
+    reason: Annotated[str, Field(min_length=1, max_length=1024)] = Field(description="Why, in one word for programs.")
+    message: Annotated[str, Field(max_length=32768)] = Field(description="Why, in sentences for people.")
+    observed_generation: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Generation of the object that this was said about."
+    )
+    last_transition_time: datetime = Field(description="When status last changed.")
+
+
+class ProfileStatus(Model):
+    """The accelerator as it was understood, overrides included."""
+
+    name: Text = Field(description="Name of the profile.")
+    arch: Text | None = Field(default=None, description="CPU architecture of the nodes.")
+    gpus_per_node: int = Field(description="GPUs a replica takes of each node.")
+    nodes_per_replica: int = Field(description="Nodes a replica spans.")
+    gpus_per_replica: int = Field(description="GPUs a replica has.")
+
+
+class RevisionStatus(Model):
+    """One revision that holds slots."""
+
+    revision: Text = Field(description="Hash of what shapes its pods; the suffix of its children's names.")
+    engine_version: Text = Field(description="Its engine's release line.")
+    image: Text = Field(description="Its image.")
+    slots: Annotated[int, Field(ge=0)] = Field(description="Replicas it holds.")
+    ready: Annotated[int, Field(ge=0)] = Field(description="How many of them are Ready.")
+    weight: Annotated[int, Field(ge=0)] = Field(description="Its weight in the route.")
+
+
+class RunStatus(Model):
+    """The replacement that is under way."""
+
+    step: Text = Field(description="Slots moved of slots to move, as in 1/3.")
+    phase: Text = Field(description="What is being done: Swapping or Settling.")
+    since: datetime = Field(description="When this phase began.")
+    message: Text = Field(default="", description="What is awaited, in a sentence.")
+
+
+class Status(Model):
+    """What is."""
+
+    observed_generation: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Generation of the object that this status is about."
+    )
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
+        default=(), description="Ready, Progressing, Routable.", json_schema_extra=keyed("type")
+    )
+    replicas: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Replicas there are, of all revisions."
+    )
+    ready_replicas: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Replicas that are Ready, of all revisions."
+    )
+    selector: Text | None = Field(
+        default=None, description="Label selector of all pods; it never changes, so an autoscaler can rely on it."
+    )
+    profile: ProfileStatus | None = Field(default=None, description="The accelerator as it was understood.")
+    stable: RevisionStatus | None = Field(default=None, description="The revision that serves.")
+    candidate: RevisionStatus | None = Field(default=None, description="The revision that is taking over.")
+    run: RunStatus | None = Field(default=None, description="The replacement that is under way.")
