@@ -33,7 +33,7 @@ def set_condition(
         reason=reason,
         message=message[:MESSAGE_LENGTH],
         observed_generation=generation,
-        last_transition_time=before.last_transition_time if before and before.status == status else now,
+        last_transition_time=before.last_transition_time if before and before.status == status else _seconds(now),
     )
     return tuple(sorted(held.values(), key=_rank))
 
@@ -41,6 +41,11 @@ def set_condition(
 def get_condition(conditions: Iterable[Condition], type: str) -> Condition | None:
     """The condition of that type, if it is set."""
     return next((condition for condition in conditions if condition.type == type), None)
+
+
+def _seconds(now: datetime) -> datetime:
+    """Kubernetes' own times carry no fraction, and its typed clients drop one."""
+    return now.replace(microsecond=0)
 
 
 def _rank(condition: Condition) -> tuple[int, str]:
