@@ -91,7 +91,7 @@ class Fleet:
         )
 
     def planned(self) -> Plan:
-        return plan(self.parsed(), copy.deepcopy(self.observed()), self.now)
+        return plan(self.parsed(), self.observed(), self.now)
 
     def reconcile(self, *, writes: int | None = None) -> Plan:
         """One reconcile; killed after so many writes, if given (the status is the last one)."""
@@ -204,10 +204,11 @@ class Fleet:
         self.now += timedelta(seconds=seconds)
 
     def round(self) -> Plan:
-        """Everybody once, and time enough for a pod to settle."""
+        """Everybody once, and time enough for a pod to settle; the operator also sees the gateway lag behind."""
         self.replicaset_controller()
         self.kubelet()
         self.endpoints_controller()
+        self.reconcile()
         self.gateway()
         self.pass_time(10)
         return self.reconcile()

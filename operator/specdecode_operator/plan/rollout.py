@@ -158,9 +158,10 @@ def _swap(
         return Move(asked, done=True, phase=SETTLING)
     if not goal.swap:
         return Move(asked)
-    if route is not None and target.replicas and not (target.revision in route.revisions and route.current):
-        return Move(asked, phase=SETTLING, waiting=f"Waits for {route.waits_for} to accept the route.")
     source = next((arm for arm in sources if not _loss(arm)), sources[0])
+    if route is not None and target.replicas and not (target.revision in route.revisions and route.current):
+        waiting = f"Waits for {route.waits_for} to accept the route."
+        return Move(asked, leaving=_on_its_way_out(source, route), phase=SETTLING, waiting=waiting)
     if _loss(source) and serving(arms) - 1 < goal.min_available:
         return _held_by_min_available(arms, asked, goal)
     slot = next_to_go(source)
@@ -198,6 +199,11 @@ def _shrink(arm: Arm, asked: dict[Revision, int], route: RouteView | None) -> Mo
             waiting=f"Waits for {route.waits_for} to take revision {arm.revision} out of the route.",
         )
     return Move({**asked, arm.revision: 0}, leaving=leaving, phase=SWAPPING)
+
+
+def _on_its_way_out(source: Arm, route: RouteView) -> frozenset[Revision]:
+    """A revision that the route has left for its last slot to go stays out while the gateway takes that in."""
+    return frozenset({source.revision} if source.replicas == 1 and source.revision not in route.revisions else ())
 
 
 def _sources(arms: Mapping[Revision, Arm], goal: Goal) -> list[Arm]:
