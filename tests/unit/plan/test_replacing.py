@@ -1,5 +1,6 @@
 """A changed spec replaces slot by slot: what moves, in what order, and what holds it."""
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -96,7 +97,7 @@ def test_the_pod_that_goes_next_is_marked_before_its_replicaset_shrinks(serving:
 
 
 def test_an_unready_pod_of_the_old_revision_goes_first(serving: Fleet) -> None:
-    broken = list(serving.pods.values())[0]
+    broken = next(iter(serving.pods.values()))
     serving.set_ready(broken, False)
     serving.edit(lambda it: it.image(OTHER_IMAGE))
     serving.reconcile()
@@ -284,10 +285,8 @@ def test_an_operator_killed_after_any_write_of_the_first_reconcile_ends_the_same
     undisturbed = Fleet.of(three())
     undisturbed.settle()
     fleet = Fleet.of(three())
-    try:
+    with contextlib.suppress(Crashed):
         fleet.reconcile(writes=writes)
-    except Crashed:
-        pass
     fleet.settle()
     assert set(fleet.children) == set(undisturbed.children)
     assert fleet.replicas() == undisturbed.replicas()
