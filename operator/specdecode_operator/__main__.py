@@ -31,7 +31,8 @@ def main(argv: Sequence[str] | None = None, *, after_action: Callable[[str], Non
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
         stream=sys.stdout,
     )
-    logging.getLogger("kopf").setLevel(logging.WARNING if settings.log_level != "debug" else logging.INFO)
+    # kopf warns that it gets no signals: they are ours.
+    logging.getLogger("kopf").setLevel(logging.INFO if settings.log_level == "debug" else logging.ERROR)
     return asyncio.run(_serve(Operator(settings, after_action)))
 
 

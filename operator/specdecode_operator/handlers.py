@@ -1,12 +1,15 @@
 """kopf, for the object alone: each event puts its key on our own queue, and that is all.
 
-Only on.event, startup and cleanup: no change handlers, timers or daemons, so kopf writes nothing, keeps no progress and
+Only on.event and startup: no change handlers, timers or daemons, so kopf writes nothing, keeps no progress and
 sets no finalizer that could hang an object once the operator is uninstalled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,30 +49,70 @@ class Seen:
         return behind
 
 
-def registry(add: Callable[[Key], None], seen: Seen) -> kopf.OperatorRegistry:
-    """Handlers that feed `add`."""
-    handlers = kopf.OperatorRegistry()
+class KopfThread:
+    """kopf in a thread and an event loop of its own.
 
-    @kopf.on.startup(registry=handlers)
+    When it ends, kopf cancels every task of its loop that it doesn't know, and it takes the process' signals for
+    itself; in a thread it can do neither to the rest of the operator. Events come over by call_soon_threadsafe
+    (kopf#1212).
+    """
+
+    def __init__(self, namespaces: Collection[str], take: Callable[[Any], None]) -> None:
+        self._namespaces = namespaces
+        self._take = take
+        self._stop = threading.Event()
+        self.failure: BaseException | None = None
+
+    def start(self) -> asyncio.Future[None]:
+        """Start it; the future is cancelled once it has ended."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+        registry = handlers(lambda event: loop.call_soon_threadsafe(self._take, event))
+
+        def run() -> None:
+            try:
+                asyncio.run(self._operator(registry))
+            except BaseException as error:
+                self.failure = error
+            with contextlib.suppress(RuntimeError):  # the loop may have been closed meanwhile
+                loop.call_soon_threadsafe(ended.cancel)
+
+        threading.Thread(target=run, name="kopf", daemon=True).start()
+        return ended
+
+    def stop(self) -> None:
+        """Tell it to end."""
+        self._stop.set()
+
+    async def _operator(self, registry: kopf.OperatorRegistry) -> None:
+        everywhere = not self._namespaces
+        await kopf.operator(
+            registry=registry,
+            standalone=True,
+            clusterwide=everywhere,
+            namespaces=self._namespaces,
+            stop_flag=self._stop,
+        )
+
+
+def handlers(take: Callable[[Any], object]) -> kopf.OperatorRegistry:
+    """Handlers that give each event of the object to `take`."""
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.startup(registry=registry)
     def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         apply_settings(settings)
 
-    @kopf.on.login(registry=handlers)
+    @kopf.on.login(registry=registry)
     def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
         """The pod's service account, else the kubeconfig; by client libraries it is unreliable (kopf#1308)."""
         return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
-    @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=handlers)
+    @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
     def object_event(event: Any, **_: Any) -> None:
-        key = seen.take(event)
-        if key is not None:
-            add(key)
+        take(event)
 
-    @kopf.on.cleanup(registry=handlers)
-    def forget(**_: Any) -> None:
-        seen.versions.clear()
-
-    return handlers
+    return registry
 
 
 def apply_settings(settings: kopf.OperatorSettings) -> None:

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-import kopf
-
 from specdecode_operator import handlers, health
 from specdecode_operator.apply import kinds
 from specdecode_operator.apply.client import Api, ApiError, NotFound, Unreachable, connect
@@ -144,29 +142,23 @@ class Operator:
     async def _keep_kopf(self, api: Api) -> None:
         """Run kopf, and start it anew when its watch has died under it or the CRD came back (kopf#980, kopf#1145)."""
         while True:
-            stop, ready = asyncio.Event(), asyncio.Event()
-            job = self._job(self._kopf(stop, ready), "kopf operator")
+            thread = handlers.KopfThread(self.settings.watch_namespaces, self._event)
             guard = self._job(self._until_behind(api), "kopf guard")
-            await asyncio.wait([job, guard], return_when=asyncio.FIRST_COMPLETED)
-            guard.cancel()
-            if job.done():
-                logger.error("kopf ended: %r", None if job.cancelled() else job.exception())
-            stop.set()
-            job.cancel()
-            await asyncio.gather(job, guard, return_exceptions=True)
+            try:
+                await asyncio.wait([thread.start(), guard], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                guard.cancel()
+                thread.stop()
+            if thread.failure:
+                logger.error("kopf ended: %r", thread.failure)
+            self.seen.versions.clear()
             self.meters.watch_restarts.labels(kinds.SDD.kind, "kopf").inc()
             await asyncio.sleep(1)
 
-    async def _kopf(self, stop: asyncio.Event, ready: asyncio.Event) -> None:
-        spaces = self.settings.watch_namespaces
-        await kopf.operator(
-            registry=handlers.registry(self.queue.add, self.seen),
-            standalone=True,
-            clusterwide=not spaces,
-            namespaces=spaces,
-            stop_flag=stop,
-            ready_flag=ready,
-        )
+    def _event(self, event: Any) -> None:
+        key = self.seen.take(event)
+        if key is not None:
+            self.queue.add(key)
 
     async def _until_behind(self, api: Api) -> None:
         """Return once kopf has been behind the API server for some looks in a row."""
