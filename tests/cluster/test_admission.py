@@ -147,6 +147,10 @@ REFUSED: dict[str, tuple[DeploymentBuilder, tuple[str, ...]]] = {
         BASE.set("spec.template.resources.limits", {"memory": -1}),
         ("spec.template.resources.limits.memory", "greater than or equal to 0"),
     ),
+    "GPUs among the resources": (
+        BASE.on("gb200").set("spec.template.resources.limits", {"nvidia.com/gpu": 2}),
+        ("spec.template.resources.limits", "found nvidia.com/gpu", "accelerator.gpusPerNode"),
+    ),
     "a toleration without a key": (
         BASE.set("spec.template.tolerations", [{"value": "x"}]),
         ("spec.template.tolerations[0].key", "name the taint's key"),
@@ -317,7 +321,8 @@ def test_children_are_taken_by_server_side_apply(kubectl: Command, builder: Depl
 
 def test_a_cpu_engine_is_taken_where_only_restricted_pods_are(kubectl: Command, stored: str) -> None:
     kubectl("label", "namespace", stored, "--overwrite", "pod-security.kubernetes.io/enforce=restricted")
-    seen = BASE.parsed()
+    kubectl("create", "serviceaccount", "engine", "-n", stored)
+    seen = BASE.set("spec.template.serviceAccountName", "engine").parsed()
     template = pod.template(seen.spec, resolve(seen.spec.accelerator))
     manifest = {"apiVersion": "v1", "kind": "Pod", **template}
     manifest["metadata"] = {**template["metadata"], "name": "engine", "namespace": stored}

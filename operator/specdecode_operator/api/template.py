@@ -59,6 +59,17 @@ class Toleration(Model):
 class Resources(Model):
     """Resources of the engine's container, over the profile's defaults. GPUs come from accelerator.gpusPerNode."""
 
+    RULES = tuple(
+        Rule(
+            rule=f"!has(self.{kind}) || !('{names.GPU}' in self.{kind})",
+            found=names.GPU,
+            allowed="other resources, since accelerator.gpusPerNode says how many GPUs",
+            action="remove it, and set accelerator.gpusPerNode",
+            field_path=f".{kind}",
+        )
+        for kind in ("requests", "limits")
+    )
+
     requests: Quantities = Field(
         default_factory=dict, description="What the scheduler sets aside: cpu, memory, and extended resources (RDMA)."
     )

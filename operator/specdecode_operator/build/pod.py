@@ -216,11 +216,12 @@ def _variable(variable: EnvVar) -> dict[str, Any]:
 def _resources(spec: Spec, profile: Profile) -> dict[str, Any]:
     """The profile's defaults, the user's over them, and the GPUs over all.
 
-    A limit without a request of its own is the request, as Kubernetes has it: a default request above it would be
-    refused.
+    A limit without a request of its own is the request, as Kubernetes has it, and a request without a limit has none:
+    a default on the other side of what the user wrote would make the pod invalid.
     """
     given = spec.template.resources
-    limits = {**profile.limits, **_quantities(given.limits)}
+    defaults = {name: limit for name, limit in profile.limits.items() if name not in given.requests}
+    limits = {**defaults, **_quantities(given.limits)}
     requests = {**profile.requests, **_quantities(given.limits), **_quantities(given.requests)}
     gpus = {names.GPU: str(profile.gpus_per_node)} if profile.gpus_per_node else {}
     resources = {"requests": {**requests, **gpus}, "limits": {**limits, **gpus}}

@@ -136,6 +136,12 @@ def test_a_limit_below_the_profiles_request_lowers_the_request() -> None:
     assert resources["requests"]["memory"] == resources["limits"]["memory"] == "1Gi"
 
 
+def test_a_request_above_the_profiles_limit_lifts_the_limit() -> None:
+    resources = container(deployment().set("spec.template.resources.requests", {"memory": "64Gi"}))["resources"]
+    assert resources["requests"]["memory"] == "64Gi"
+    assert "limits" not in resources
+
+
 def test_the_users_requests_and_limits_both_hold() -> None:
     given = {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "256Mi", "rdma/ib": 4}}
     resources = container(deployment().set("spec.template.resources", given))["resources"]
