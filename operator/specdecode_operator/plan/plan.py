@@ -62,7 +62,7 @@ def plan(desired: SpecDecodeDeployment, observed: Observed, now: datetime, allow
     profile = resolve(desired.spec.accelerator)
     errors = field_errors(desired.spec, profile, allowed or Allowed())
     past = history(observed)
-    held = _arms(observed, past)
+    held = _arms(desired, observed, past)
     wanted = wanted_revision(desired, past)
     cast = roles(desired, wanted, past, held, valid=not errors)
     road, hostname_error = _traffic(desired, observed)
@@ -139,10 +139,19 @@ def _again(it: Situation, move: Move) -> timedelta | None:
     return min([*waits, *([RIVAL_RETRY] if it.hostname_error else [])], default=None)
 
 
-def _arms(observed: Observed, past: History) -> dict[Revision, Arm]:
+def _arms(desired: SpecDecodeDeployment, observed: Observed, past: History) -> dict[Revision, Arm]:
+    """Arms of the revisions that can be acted on.
+
+    A workload that somebody deleted comes back with the slots that status has for it. Pods whose revision has neither a
+    workload nor its frozen self any more are nobody's: they can't be made again, and wait for whoever made them so.
+    """
     sizes = {revision: each.nodes_per_replica for revision, each in past.frozen.items()}
     replicas = {observe.revision_of(item): int(item["spec"].get("replicas", 1)) for item in observed.workloads}
-    return arms(replicas, live_pods(observed), sizes)
+    for role in (desired.status.stable, desired.status.candidate):
+        if role is not None and role.slots and role.revision in past.frozen:
+            replicas.setdefault(Revision(role.revision), role.slots)
+    pods = [pod for pod in live_pods(observed) if pod.revision in replicas or pod.revision in past.frozen]
+    return arms(replicas, pods, sizes)
 
 
 def _freeze(owner: Owner, it: Situation, past: History, target: Revision) -> Json | None:

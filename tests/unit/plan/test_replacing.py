@@ -280,6 +280,29 @@ def test_a_lost_status_is_told_anew_by_the_children(serving: Fleet) -> None:
     assert serving.obj["status"]["stable"]["revision"] == old
 
 
+def test_a_workload_deleted_while_replacing_comes_back_with_the_slots_it_had(serving: Fleet) -> None:
+    old = serving.obj["status"]["stable"]["revision"]
+    serving.bad_images.add(OTHER_IMAGE)
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.settle()
+    for pod in serving.pods_of(old):
+        serving.terminate(pod)
+    del serving.children[("ReplicaSet", f"demo-{old}")]
+    serving.settle()
+    assert serving.replicas()[old] == 2
+    assert serving.serving() == 2
+
+
+def test_pods_of_a_revision_that_nothing_is_left_of_hold_nobody_up(serving: Fleet) -> None:
+    old = serving.obj["status"]["stable"]["revision"]
+    del serving.children[("ReplicaSet", f"demo-{old}")]
+    del serving.children[("ControllerRevision", f"demo-{old}")]
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.settle()
+    assert list(serving.replicas().values()) == [3]
+    assert serving.obj["status"]["stable"]["image"] == OTHER_IMAGE
+
+
 @pytest.mark.parametrize("writes", range(1, 9))
 def test_an_operator_killed_after_any_write_of_the_first_reconcile_ends_the_same(writes: int) -> None:
     undisturbed = Fleet.of(three())
