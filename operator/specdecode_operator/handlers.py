@@ -37,16 +37,10 @@ class Seen:
             self.versions[key] = (meta.get("uid", ""), int(meta.get("resourceVersion") or 0))
         return key
 
-    def missing(self, items: list[dict[str, Any]]) -> set[Key]:
-        """Objects that kopf hasn't delivered in their listed version or a later one."""
-        behind = set()
-        for item in items:
-            meta = item["metadata"]
-            key = Key(meta["namespace"], meta["name"])
-            uid, version = self.versions.get(key, ("", -1))
-            if uid != meta["uid"] or version < int(meta["resourceVersion"]):
-                behind.add(key)
-        return behind
+    def lacks(self, key: Key, version: tuple[str, int]) -> bool:
+        """Whether kopf has yet to deliver that version, or a later one, of that very object."""
+        uid, number = self.versions.get(key, ("", -1))
+        return uid != version[0] or number < version[1]
 
 
 class KopfThread:

@@ -25,8 +25,10 @@ logger = logging.getLogger(__name__)
 
 CHECK: Final = 20.0
 """Seconds between two looks at whether kopf has delivered what the API server has."""
-STRIKES: Final = 2
-"""Looks in a row that find kopf behind before it is started anew."""
+CHECK_AGAIN: Final = 3.0
+"""Seconds until the second look, once the first has found kopf behind: an event may have been on its way."""
+PATIENCE: Final = 3
+"""Starts of kopf in a row that didn't help before /healthz says so."""
 
 
 class Operator:
@@ -50,6 +52,7 @@ class Operator:
             deadline=settings.reconcile_deadline,
         )
         self._reconciler: Reconciler | None = None
+        self._restarts = 0
 
     @property
     def namespaces(self) -> tuple[str | None, ...]:
@@ -161,20 +164,24 @@ class Operator:
             self.queue.add(key)
 
     async def _until_behind(self, api: Api) -> None:
-        """Return once kopf has been behind the API server for some looks in a row."""
-        strikes = 0
+        """Return once kopf hasn't delivered a version that was there some seconds ago; plan what is late meanwhile."""
+        late: dict[Key, tuple[str, int]] = {}
         while True:
-            await asyncio.sleep(CHECK)
+            await asyncio.sleep(CHECK_AGAIN if late else CHECK)
+            lost = {key for key, version in late.items() if self.seen.lacks(key, version)}
+            if lost:
+                logger.warning("kopf hasn't delivered %s; it is started anew.", ", ".join(map(str, sorted(lost))))
+                self._restarts += 1
+                if self._restarts >= PATIENCE:
+                    self.watchdog.stale["kopf"] = f"kopf delivers nothing, after {self._restarts} starts"
+                return
             with contextlib.suppress(ApiError, Unreachable):
-                behind = self.seen.missing(await self._list(api))
-                for key in behind:
+                late = {key: v for key, v in _versions(await self._list(api)).items() if self.seen.lacks(key, v)}
+                for key in late:
                     self.queue.add(key)
-                strikes = strikes + 1 if behind else 0
-                if not behind:
+                if not late:
+                    self._restarts = 0
                     self.watchdog.stale.pop("kopf", None)
-                if strikes >= STRIKES:
-                    logger.warning("kopf hasn't delivered %s; it is started anew.", ", ".join(map(str, sorted(behind))))
-                    return
 
     async def _resync(self, api: Api) -> None:
         """Plan all objects again now and then: an event that got lost costs this long at most (kopf#1178)."""
@@ -195,3 +202,10 @@ class Operator:
                 items = []  # the CRD is not there, so no object is
             found += items
         return found
+
+
+def _versions(items: list[dict[str, Any]]) -> dict[Key, tuple[str, int]]:
+    return {
+        Key(meta["namespace"], meta["name"]): (meta["uid"], int(meta["resourceVersion"]))
+        for meta in (item["metadata"] for item in items)
+    }

@@ -1,7 +1,7 @@
 """Whatever happens in whatever order, the operator serves as many as it promised and ends where the spec says.
 
-A state machine over the pure model of `fleet`: the user edits and scales, controllers run when they like, pods crash, the
-operator is killed after any write, its status is lost. What must hold is checked at each single write.
+A state machine over the pure model of `fleet`: the user edits and scales, controllers run when they like, pods crash,
+the operator is killed after any write, its status is lost. What must hold is checked at each single write.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from builders import IMAGE, deployment
 from fleet import Crashed, Fleet, Stale, is_ready, terminating
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -144,11 +144,13 @@ class Interleavings(RuleBasedStateMachine):
         alive = sorted(uid for uid, pod in self.fleet.pods.items() if not terminating(pod))
         self.fleet.set_ready(self.fleet.pods[data.draw(st.sampled_from(alive))], False)
 
-    @precondition(lambda self: self.fleet.children)
+    @precondition(lambda self: self.deletable())
     @rule(data=st.data())
     def somebody_deletes_a_child(self, data: st.DataObject) -> None:
-        keys = sorted(key for key in self.fleet.children if key[0] not in ("EndpointSlice", "ReplicaSet"))
-        del self.fleet.children[data.draw(st.sampled_from(keys))]
+        del self.fleet.children[data.draw(st.sampled_from(self.deletable()))]
+
+    def deletable(self) -> list[tuple[str, str]]:
+        return sorted(key for key in self.fleet.children if key[0] not in ("EndpointSlice", "ReplicaSet"))
 
     # --- The end ------------------------------------------------------------------------------------------------------
 
@@ -175,6 +177,7 @@ class Interleavings(RuleBasedStateMachine):
 
 Interleavings.TestCase.settings = settings(
     max_examples=60,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink],
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
