@@ -9,6 +9,7 @@ after a crash of this program the next run does so.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import fcntl
 import json
 import os
@@ -40,6 +41,8 @@ SOURCES = paths.REPOSITORY / "operator" / "specdecode_operator"
 HEALTH_PORT = 18080
 METRICS_PORT = 18081
 TOKEN_DURATION = "12h"
+
+PR_SET_PDEATHSIG = 1
 
 STOP_SECONDS = 15.0
 START_SECONDS = 30.0
@@ -99,10 +102,11 @@ class OperatorProcess:
             [sys.executable, "-m", "specdecode_operator", "run"],
             env=environment(self.kubeconfig, self.settings, os.environ),
             cwd=paths.REPOSITORY,
+            preexec_fn=_end_with_parent,
         )
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
-            if _healthy():
+            if healthy():
                 self.progress.say(
                     f"dev: running the working tree, {elapsed(time.monotonic() - since)} after the change"
                 )
@@ -140,7 +144,12 @@ class OperatorProcess:
         self.kubeconfig.write_text(json.dumps(account_kubeconfig(admin, token)))
 
 
-def _healthy() -> bool:
+def _end_with_parent() -> None:
+    """Runs in the new process: a killed `dev` must not leave an operator behind that nobody knows of."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def healthy() -> bool:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"http://127.0.0.1:{HEALTH_PORT}/healthz", timeout=2) as response:
