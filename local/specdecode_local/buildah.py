@@ -168,6 +168,13 @@ class Storage:
         return LocalError(f"image {self.name}: {what} failed", detail=tail, remedy=f"the whole output is in {self.log}")
 
 
+def drop_all() -> None:
+    """Removes every image's unpacked layers, also those whose build was killed with its mounts in place."""
+    parent = paths.cache() / "containers"
+    for folder in parent.iterdir() if parent.is_dir() else ():
+        Storage(folder.name).drop()
+
+
 def is_network_failure(output: str) -> bool:
     """Whether a build failed because of a registry rather than of the Containerfile."""
     return any(sign in output for sign in NETWORK_FAILURES)

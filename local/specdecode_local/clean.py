@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from specdecode_local import cgroups, cluster, disk, gobuild, paths
+from specdecode_local import buildah, cgroups, cluster, disk, gobuild, paths
 from specdecode_local.progress import Progress
 
 OURS = ("bin", "go", "go-build", "go-modules", "go-toolchain", "images", "containers", "registry")
@@ -29,6 +29,7 @@ def clean(progress: Progress) -> str:
         cluster.down(progress)
     before = size_of(paths.cache())
     gobuild.trim()
+    buildah.drop_all()
     for name in OURS:
         shutil.rmtree(paths.cache() / name, ignore_errors=True)
     freed = (before - size_of(paths.cache())) / disk.GB
