@@ -15,6 +15,10 @@ SYSTEM = f"{ROOT}/system"
 PODS = f"/{ROOT}/pods"
 """The kubelet's cgroupRoot."""
 
+SHARES = {ROOT: 10240, SYSTEM: 2048}
+"""CPU weight in v1's unit, where one process outside any group weighs 1024 by itself and a whole group no more unless
+told so: without this a build beside the cluster would starve its API server."""
+
 V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 
 
@@ -36,10 +40,10 @@ def make() -> None:
         for name in (ROOT, SYSTEM, PODS.lstrip("/")):
             folder = top / name
             folder.mkdir(exist_ok=True)
+            if is_v2():
+                _delegate(folder.parent)
             _copy_cpuset(folder)
-        if is_v2():
-            _delegate(top)
-            _delegate(top / ROOT)
+            _weigh(folder, SHARES.get(name))
 
 
 def adopt(pid: int) -> None:
@@ -90,6 +94,14 @@ def _copy_cpuset(folder: Path) -> None:
         file = folder / name
         if not is_v2() and file.exists() and not file.read_text().strip():
             file.write_text((folder.parent / name).read_text())
+
+
+def _weigh(folder: Path, shares: int | None) -> None:
+    if shares is None:
+        return
+    for file, value in ((folder / "cpu.shares", shares), (folder / "cpu.weight", shares * 100 // 1024)):
+        if file.exists() and file.read_text().strip() != str(value):
+            file.write_text(str(value))
 
 
 def _delegate(folder: Path) -> None:

@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 from specdecode_local import paths
-from specdecode_local.components import kubeproxy
 
 PROXY_TABLES = (("ip", "kube-proxy"), ("ip6", "kube-proxy"))
 CHAIN_PREFIXES = ("KUBE-", "CNI-")
@@ -62,11 +61,9 @@ def remember() -> None:
 
 def remove() -> None:
     """Takes our rules away; tables that were there before us stay, and so do rules of others."""
-    if Path(kubeproxy.CLEANUP[0]).exists():
-        subprocess.run(kubeproxy.CLEANUP, capture_output=True, check=False, timeout=20)
-    for family, name in PROXY_TABLES:
-        if (family, name) in tables():
-            _output(["nft", "delete", "table", family, name])
+    # In this mode kube-proxy's rules are all in two tables of its own, so removing those is its whole clean-up.
+    for family, name in set(PROXY_TABLES) & set(tables()):
+        _output(["nft", "delete", "table", family, name])
     for program in IPTABLES:
         _remove_chains(program)
     _remove_empty_tables()

@@ -250,6 +250,8 @@ def _build_and_push(recipe: Recipe, digest: str, base: str | None, on_step: Call
         on_step("build")
         storage.build(recipe.containerfile, context, tag=tag, arguments=arguments, on_step=on_step)
     on_step(f"push to {REGISTRY}")
+    # Again: a long build may have outlived a cluster that took its registry down with it.
+    registry.up()
     destination = f"{REGISTRY}/{PREFIX}/{recipe.name}"
     pushed = storage.push(tag, f"{destination}:{digest[:12]}", on_step)
     if not recipe.keeps_layers:

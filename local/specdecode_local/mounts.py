@@ -30,10 +30,9 @@ def ours() -> list[str]:
 
 
 def unmount(points: list[str]) -> None:
-    """Each in turn; one that is busy is detached, to go when its last user does."""
-    for point in points:
-        if subprocess.run(["umount", point], capture_output=True, check=False).returncode:
-            subprocess.run(["umount", "--lazy", point], capture_output=True, check=False)
+    """All of them; what is busy is detached, to go when its last user does."""
+    if points and subprocess.run(["umount", *points], capture_output=True, check=False).returncode:
+        subprocess.run(["umount", "--lazy", *points], capture_output=True, check=False)
 
 
 def pod_namespaces() -> list[str]:

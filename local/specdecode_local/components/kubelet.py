@@ -35,6 +35,8 @@ def configuration() -> dict[str, object]:
         "cgroupRoot": cgroups.PODS,
         "enforceNodeAllocatable": [],
         "failCgroupV1": False,
+        # kube-proxy speaks nftables; without this the kubelet would leave marker chains in iptables.
+        "makeIPTablesUtilChains": False,
         "failSwapOn": False,
         "localStorageCapacityIsolation": False,
         # Images come from our own registry and go away with the cluster; a nearly full disk must not evict them.

@@ -26,7 +26,3 @@ def component() -> Component:
         files=(certs.kubeconfig("kube-proxy"),),
         ready=lambda: probe.http(f"http://{addresses.LOOPBACK}:{addresses.PROXY_HEALTH_PORT}/healthz"),
     )
-
-
-CLEANUP = (str(paths.binary("kube-proxy")), "--cleanup")
-"""Removes its rules; for the way down."""
