@@ -1,7 +1,7 @@
 """A cluster as a pure model, for tests of the planner: an API server's objects, and whoever acts on them.
 
-ReplicaSet controller, kubelet, endpoints controller and gateway each are one method, so that a test can run them in any
 ReplicaSet controller, kubelet, endpoints controller and gateway each are one method: a test can run them in any
+order, stop the operator between two writes, and let time pass where it wants to. No stand-in for the real thing:
 tests/cluster runs on that.
 """
 
