@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from specdecode_local import paths
+from specdecode_local.gobuild import KUBERNETES_VERSION
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHART = REPOSITORY / "charts" / "specdecode-operator"
@@ -59,13 +61,15 @@ class Chart:
     helm: Path
 
     def _run(self, command: str, values: str, settings: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        name = [RELEASE] if command == "template" else []
+        # Without a cluster helm assumes the version it was built with, which a build from its module doesn't know.
+        name = [RELEASE, "--kube-version", KUBERNETES_VERSION] if command == "template" else []
         sets = [part for setting in settings for part in ("--set-json", setting)]
         line = [str(self.helm), command, *name, str(CHART), "--namespace", NAMESPACE]
         return subprocess.run(
             [*line, "--values", str(VALUES / f"{values}.yaml"), *sets], capture_output=True, text=True, check=False
         )
 
+    @functools.cache  # noqa: B019 (one chart for the whole run; most tests look at the same manifests)
     def render(self, values: str = "digest", *settings: str) -> Rendered:
         """The manifests under a set of values and further `path=json` settings."""
         done = self._run("template", values, settings)

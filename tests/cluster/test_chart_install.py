@@ -15,6 +15,7 @@ from operatorpod import ACCOUNT, CHART, RELEASE, SYSTEM, InstalledOperator
 from workspace import Workspace, uids
 
 from specdecode_local import images
+from specdecode_local.gobuild import KUBERNETES_VERSION
 from specdecode_operator.api import names
 
 SERVICE_ACCOUNT = Kind("/api/v1", "serviceaccounts")
@@ -163,7 +164,17 @@ def test_the_api_server_takes_every_manifest_of_each_set_of_values(
     operator: InstalledOperator, helm: Command, kubectl: Command, make_namespace: MakeNamespace, values: Path
 ) -> None:
     namespace = make_namespace("dry-run")
-    rendered = helm("template", RELEASE, str(CHART), "--namespace", namespace, "--values", str(values))
+    rendered = helm(
+        "template",
+        RELEASE,
+        str(CHART),
+        "--kube-version",
+        KUBERNETES_VERSION,
+        "--namespace",
+        namespace,
+        "--values",
+        str(values),
+    )
     known = set(kubectl("api-resources", "--output", "name").split())
     watched = yaml.safe_load(values.read_text()).get("watchNamespaces", [])
     for manifest in yaml.safe_load_all(rendered):
