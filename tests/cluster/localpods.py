@@ -15,8 +15,14 @@ from waiting import await_that
 
 from specdecode_local import paths
 
-WEB = "import http.server, sys; print('serving', flush=True); http.server.test(port=8000)"
+WEB = """
+import http.server
+server = http.server.ThreadingHTTPServer(('', 8000), http.server.SimpleHTTPRequestHandler)
+print('serving', flush=True)
+server.serve_forever()
+"""
 PORT = 8000
+LISTENS = {"tcpSocket": {"port": PORT}, "periodSeconds": 1}
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,12 @@ class LocalPods:
         self.run("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
     def pod(self, name: str, program: str = WEB, **container: Any) -> dict[str, Any]:
-        """A pod that runs the Python program; `container` adds to its container, `restartPolicy` to the pod."""
+        """A pod that runs the Python program; `container` adds to its container, `restartPolicy` to the pod.
+
+        The default program is a web server, ready once it listens.
+        """
+        if program == WEB:
+            container.setdefault("readinessProbe", LISTENS)
         policy = container.pop("restartPolicy", "Always")
         return {
             "apiVersion": "v1",
