@@ -76,7 +76,9 @@ def test_values_yaml_lists_every_value_that_the_schema_takes() -> None:
 def test_every_part_of_the_schema_refuses_what_it_does_not_list() -> None:
     def open_objects(schema: Json, path: str) -> list[str]:
         here = [path] if "properties" in schema and schema.get("additionalProperties") is not False else []
-        children = {**schema.get("properties", {}), "[]": schema.get("items", {})}
+        children = dict(schema.get("properties", {}))
+        if "items" in schema:
+            children["[]"] = schema["items"]
         return here + [deep for name, child in children.items() for deep in open_objects(child, f"{path}.{name}")]
 
     assert open_objects(json.loads((CHART / "values.schema.json").read_text()), "values") == []
