@@ -169,13 +169,8 @@ def _images(progress: Progress) -> tuple[str, str, str]:
     """References of the images that the cluster itself runs."""
     paths.registry_data().mkdir(parents=True, exist_ok=True)
     start_and_await([registry.component()])
-    with progress.step("images") as step:
-        references = []
-        for name in IMAGES:
-            step.detail = name
-            references.append(images.build(name))
-        step.detail = ", ".join(IMAGES)
-    return references[0], references[1], references[2]
+    pause, proxy, controller = (images.build(name, progress) for name in IMAGES)
+    return pause, proxy, controller
 
 
 def _start_control_plane(progress: Progress, everything: dict[str, Component]) -> dict[str, Outcome]:
