@@ -30,7 +30,9 @@ class Watchdog:
 
     def faults(self) -> list[str]:
         """What is wrong, in words; empty if nothing is."""
-        found = [
+        unlisted = [watch for watch in self.watches if not watch.synced.is_set()]
+        found = [f"{watch.kind.plural} in {watch.where} haven't been listed yet" for watch in unlisted]
+        found += [
             f"the watch of {watch.kind.plural} in {watch.where} has been silent for {watch.age:.0f} s"
             for watch in self.watches
             if watch.age > self.max_age

@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 BACKOFF: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 60.0)
 """Seconds until a failed key is tried again, by failures in a row."""
 CONFLICT_RETRY: Final = 0.05
-"""Seconds until a key is planned again because something changed under it; not a failure."""
+"""Seconds until a key is planned again because something changed under it; not a failure. Doubles in a row."""
+CONFLICT_MOST: Final = 5.0
 
 Work = Callable[[Key], Awaitable[timedelta | None]]
 
@@ -43,6 +44,7 @@ class WorkQueue:
         self._busy: dict[Key, float] = {}
         self._again: set[Key] = set()
         self._failures: dict[Key, int] = {}
+        self._conflicts: dict[Key, int] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._depth = meters.queue_depth.labels(names.KIND)
@@ -74,11 +76,6 @@ class WorkQueue:
     def oldest_busy(self) -> float:
         """Seconds that the longest running reconcile has taken so far; 0 without one."""
         return max((time.monotonic() - since for since in self._busy.values()), default=0.0)
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing waits and nothing is worked on."""
-        return not self._waiting and not self._busy
 
     async def run(self) -> None:
         """Work until cancelled; then let what is being done finish its write."""
@@ -122,7 +119,9 @@ class WorkQueue:
                 after = await self._work(key)
         except Conflict as error:
             logger.debug("%s: changed meanwhile, planned again: %s", key, error)
-            self.add_after(key, CONFLICT_RETRY)
+            conflicts = self._conflicts.get(key, 0)
+            self._conflicts[key] = conflicts + 1
+            self.add_after(key, min(CONFLICT_RETRY * 2**conflicts, CONFLICT_MOST))
         except (ChildRefused, ApiError, Unreachable, TimeoutError) as error:
             self._put_off(key, error)
             logger.warning("%s: %s; tried again", key, error or "took too long")
@@ -131,6 +130,7 @@ class WorkQueue:
             logger.exception("%s: reconcile failed; tried again", key)
         else:
             self._failures.pop(key, None)
+            self._conflicts.pop(key, None)
             if after is not None:
                 self.add_after(key, max(after.total_seconds(), 0.1))
         finally:
@@ -143,10 +143,3 @@ class WorkQueue:
         self._meters.retries.labels(names.KIND).inc()
         delay = BACKOFF[min(failures, len(BACKOFF) - 1)]
         self.add_after(key, delay * random.uniform(0.8, 1.2))
-
-    def forget(self, key: Key) -> None:
-        """The object is gone: no failure of it matters any more."""
-        self._failures.pop(key, None)
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()

@@ -48,6 +48,21 @@ def _owned(item: Json, uid: str) -> bool:
     return not owners or any(owner.get("uid") == uid for owner in owners)
 
 
+def predecessor(store: Store, key: Key, uid: str) -> str | None:
+    """A child of an earlier object of the same name, which garbage collection has yet to remove."""
+    kept = (item for kind in kinds.WATCHED for item in store.of(kind, key))
+    for item in kept:
+        for owner in item["metadata"].get("ownerReferences") or ():
+            if owner.get("kind") == kinds.SDD.kind and owner.get("name") == key.name and owner.get("uid") != uid:
+                return f"{item['kind']} {item['metadata']['name']}"
+    return None
+
+
+def creating(pods: list[Json]) -> bool:
+    """Whether a pod has a node and no container yet: what keeps it may be told by events alone."""
+    return any(_creating(pod) for pod in pods)
+
+
 async def pod_warnings(api: Api, pods: list[Json], now: datetime) -> dict[str, str]:
     """Newest warning event of each pod that a mount or a volume keeps from starting: only events name the cause.
 
@@ -69,16 +84,19 @@ async def pod_warnings(api: Api, pods: list[Json], now: datetime) -> dict[str, s
 
 
 def _stuck(pod: Json, now: datetime) -> bool:
+    since = moment((condition(pod, "PodScheduled") or {}).get("lastTransitionTime"))
+    return _creating(pod) and since is not None and now - since >= STUCK_AFTER
+
+
+def _creating(pod: Json) -> bool:
     status = pod.get("status") or {}
     if status.get("phase") != "Pending" or pod["metadata"].get("deletionTimestamp"):
         return False
-    scheduled = condition(pod, "PodScheduled") or {}
-    since = moment(scheduled.get("lastTransitionTime"))
     waiting = [
         ((each.get("state") or {}).get("waiting") or {}).get("reason") for each in status.get("containerStatuses") or ()
     ]
-    creating = all(reason in (None, "ContainerCreating", "PodInitializing") for reason in waiting)
-    return scheduled.get("status") == "True" and since is not None and now - since >= STUCK_AFTER and creating
+    started = any(reason not in (None, "ContainerCreating", "PodInitializing") for reason in waiting)
+    return (condition(pod, "PodScheduled") or {}).get("status") == "True" and not started
 
 
 def _when(event: Json) -> str:

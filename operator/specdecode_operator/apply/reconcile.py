@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from specdecode_operator.api import names
 from specdecode_operator.api.errors import InvalidObject
@@ -19,7 +19,7 @@ from specdecode_operator.apply import kinds
 from specdecode_operator.apply.client import Api, Json, NotFound
 from specdecode_operator.apply.events import Recorder
 from specdecode_operator.apply.execute import Executor, Refusal
-from specdecode_operator.apply.gather import gather, pod_warnings
+from specdecode_operator.apply.gather import STUCK_AFTER, creating, gather, pod_warnings, predecessor
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Key, Store
 from specdecode_operator.plan.actions import Event
@@ -28,6 +28,12 @@ from specdecode_operator.plan.status import refused, unreadable
 from specdecode_operator.plan.validate import Allowed
 
 logger = logging.getLogger(__name__)
+
+
+PREDECESSOR_RETRY: Final = timedelta(seconds=2)
+"""How often it looks whether the children of a deleted object of the same name are gone."""
+LONGEST: Final = timedelta(minutes=10)
+"""How long an object that nothing happens to is left alone."""
 
 
 class ChildRefused(Exception):
@@ -69,7 +75,12 @@ class Reconciler:
         except InvalidObject as error:
             await self._say_unreadable(key, obj, error, now)
             return None
-        warnings = await pod_warnings(self.api, self.store.of(kinds.POD, key), now)
+        old = predecessor(self.store, key, desired.uid)
+        if old is not None:
+            logger.info("%s: waits until %s of an earlier object of this name is gone", key, old)
+            return PREDECESSOR_RETRY
+        pods = self.store.of(kinds.POD, key)
+        warnings = await pod_warnings(self.api, pods, now)
         observed = gather(self.store, key, desired.uid, self.capabilities(), warnings)
         made = plan(desired, observed, now, self.allowed)
         refusals = await self.executor.carry_out(key, made.actions)
@@ -84,7 +95,7 @@ class Reconciler:
         await self.recorder.say(key, desired.uid, events, now)
         if refusals:
             raise ChildRefused("; ".join(f"{each.child}: {each.message}" for each in refusals))
-        return made.requeue_after
+        return min([made.requeue_after or LONGEST, *([STUCK_AFTER] if creating(pods) else [])])
 
     async def write_status(self, key: Key, obj: Json, status: Status) -> None:
         """Write the status if it says anything new; with the version that was read, so never over a newer one."""

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 BACKOFF: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 ABSENT_RETRY: Final = 15.0
 """Seconds between two looks for a kind whose CRD isn't installed."""
+SHORTEST: Final = 1.0
+"""Seconds; a watch that ended sooner is begun again only after as long."""
 
 
 @dataclass
@@ -107,6 +109,7 @@ class Watch:
                 "resourceVersion": version,
                 "timeoutSeconds": str(int(self.server_timeout * random.uniform(0.9, 1.1))),
             }
+            begun = time.monotonic()
             try:
                 async for line in self.api.watch(self.kind.path(self.namespace), query, inactivity=self.inactivity):
                     version = self._take(line)
@@ -117,6 +120,8 @@ class Watch:
                 await self.api.get(self.kind.path(self.namespace), {"limit": "1"})  # raises if it stays unreachable
             else:
                 self._count("ended")
+                if time.monotonic() - begun < SHORTEST:
+                    await asyncio.sleep(SHORTEST)  # a server that is going down ends each watch at once
 
     def _take(self, line: Json) -> str:
         """Put one event into the store; the resource version to go on from."""

@@ -120,10 +120,17 @@ def _fill(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) 
         going = [slot.leader.name for arm in arms.values() for slot in arm.slots if slot.terminating]
         what = f"pod {going[0]} is gone and its GPUs are free" if going else "the pod of the freed slot is gone"
         return Move(asked, phase=SWAPPING, waiting=f"Waits until {what}.")
-    target, stable = arms[goal.target], arms.get(goal.stable)
-    unproven = target.ready < target.replicas
-    recipient = stable if unproven and stable is not None and stable.replicas > 0 else target
+    recipient = _recipient(arms, goal)
     return Move({**asked, recipient.revision: recipient.replicas + free}, phase=SWAPPING)
+
+
+def _recipient(arms: Mapping[Revision, Arm], goal: Goal) -> Arm:
+    """Who gets free slots: the target while all its slots serve, else stable, else whoever serves most."""
+    target = arms[goal.target]
+    proven = [arm for arm in arms.values() if arm.ready and arm.revision != goal.target]
+    if target.ready == target.replicas or not proven:
+        return target
+    return max(proven, key=lambda arm: (arm.revision == goal.stable, arm.ready, arm.revision))
 
 
 def _scale_down(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal, route: RouteView | None) -> Move:

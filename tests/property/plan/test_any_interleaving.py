@@ -91,6 +91,12 @@ class Interleavings(RuleBasedStateMachine):
     def edit_badly_or_well(self, args: list[str]) -> None:
         self.fleet.edit(lambda it: it.args(*args))
 
+    @rule(routed=st.booleans())
+    def ask_for_traffic_or_not(self, routed: bool) -> None:
+        has = "traffic" in self.fleet.obj["spec"]
+        if routed != has:
+            self.fleet.edit(lambda it: it.behind("edge") if routed else it.without("spec.traffic"))
+
     @rule()
     def relabel(self) -> None:
         self.fleet.edit(lambda it: it.set("spec.template.labels", {"team": "a"}))
@@ -147,10 +153,14 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.deletable())
     @rule(data=st.data())
     def somebody_deletes_a_child(self, data: st.DataObject) -> None:
-        del self.fleet.children[data.draw(st.sampled_from(self.deletable()))]
+        kind, name = data.draw(st.sampled_from(self.deletable()))
+        gone = self.fleet.children.pop((kind, name))
+        if kind == "ReplicaSet":  # garbage collection takes its pods
+            for pod in self.fleet.pods_of(gone["metadata"]["labels"][names.LABEL_REVISION]):
+                self.fleet.terminate(pod)
 
     def deletable(self) -> list[tuple[str, str]]:
-        return sorted(key for key in self.fleet.children if key[0] not in ("EndpointSlice", "ReplicaSet"))
+        return sorted(key for key in self.fleet.children if key[0] != "EndpointSlice")
 
     # --- The end ------------------------------------------------------------------------------------------------------
 
