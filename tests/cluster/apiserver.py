@@ -97,8 +97,11 @@ class ApiServer:
         self.client = httpx.Client(base_url=self.url, verify=tls(cluster, user), timeout=30, trust_env=False)
 
     def request(self, method: str, path: str, **options: Any) -> Object:
-        """Send a request; raise Refused with the server's own message for any error."""
-        answer = self.client.request(method, path, **options)
+        """Send a request; raise Refused with the server's own message for any error, 503 while it does not answer."""
+        try:
+            answer = self.client.request(method, path, **options)
+        except httpx.TransportError as error:
+            raise Refused(503, f"{method} {path}: {type(error).__name__} {error}") from error
         if answer.is_error:
             raise Refused(answer.status_code, message_of(answer.text))
         return dict(answer.json())
@@ -123,6 +126,12 @@ class ApiServer:
 
     def listing(self, kind: Kind, namespace: str | None, *, selector: str = "") -> Object:
         return self.request("GET", kind.path(namespace), params={"labelSelector": selector} if selector else {})
+
+    def discovers(self, group: str) -> bool:
+        """Whether discovery, which kubectl goes by, lists a group: it lags behind a new CRD."""
+        form = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        groups = self.request("GET", "/apis", headers={"accept": form})["items"]
+        return any(found["metadata"]["name"] == group for found in groups)
 
     def create(self, kind: Kind, obj: Object, namespace: str | None = None) -> Object:
         return self.request("POST", kind.path(namespace), json=obj)

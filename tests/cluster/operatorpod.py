@@ -11,6 +11,7 @@ from podhistory import is_ready
 from waiting import await_that
 
 from specdecode_local import paths
+from specdecode_operator.api import names
 
 RELEASE = "specdecode-operator"
 SYSTEM = "specdecode-system"
@@ -58,6 +59,7 @@ class InstalledOperator:
             state=self.state,
         )
         await_that("the API serves SpecDecodeDeployments", lambda: self.api.listing(SDD, None), seconds=30)
+        await_that("discovery lists them", lambda: self.api.discovers(names.GROUP), seconds=30)
 
     def kill(self) -> None:
         """Delete the pod without any grace, as a lost node would."""
