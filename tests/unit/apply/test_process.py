@@ -58,7 +58,14 @@ def watchdog(watch: Watch, busy: float = 0.0) -> Watchdog:
 
 @pytest.fixture
 def watch() -> Watch:
-    return Watch(api=None, store=None, kind=kinds.POD, namespace=None, meters=Meters())  # type: ignore[arg-type]
+    listed = Watch(api=None, store=None, kind=kinds.POD, namespace=None, meters=Meters())  # type: ignore[arg-type]
+    listed.synced.set()
+    return listed
+
+
+def test_what_has_not_been_listed_yet_is_named(watch: Watch) -> None:
+    watch.synced.clear()
+    assert watchdog(watch).faults() == ["pods in all namespaces haven't been listed yet"]
 
 
 def test_a_fresh_process_is_healthy(watch: Watch) -> None:
