@@ -87,6 +87,14 @@ class Storage:
         probe = ["buildah", "--root", str(self.root), "--runroot", str(self.run_root), "--storage-driver", "overlay"]
         return "overlay" if subprocess.run([*probe, "images"], capture_output=True).returncode == 0 else "vfs"
 
+    def start_from(self, base: str) -> None:
+        """Drops what was built on another base: no layer of it can be used again."""
+        note = self.root / "base"
+        if self.root.is_dir() and (not note.is_file() or note.read_text() != base):
+            self.drop()
+        self.root.mkdir(parents=True, exist_ok=True)
+        note.write_text(base)
+
     def build(
         self,
         containerfile: Path,

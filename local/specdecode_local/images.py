@@ -248,6 +248,7 @@ def _build_and_push(recipe: Recipe, digest: str, base: str | None, on_step: Call
             target.parent.mkdir(exist_ok=True)
             recipe.made[item].make(target)
         on_step("build")
+        storage.start_from(base or "")
         storage.build(recipe.containerfile, context, tag=tag, arguments=arguments, on_step=on_step)
     on_step(f"push to {REGISTRY}")
     # Again: a long build may have outlived a cluster that took its registry down with it.

@@ -86,3 +86,13 @@ def test_dropping_a_storage_leaves_nothing_unpacked(storage: buildah.Storage) ->
     (storage.root / "overlay" / "layer").mkdir(parents=True)
     storage.drop()
     assert not storage.root.exists()
+
+
+def test_layers_are_kept_for_the_next_build_on_the_same_base_only(storage: buildah.Storage) -> None:
+    storage.start_from("base@sha256:1")
+    layer = storage.root / "overlay" / "layer"
+    layer.mkdir(parents=True)
+    storage.start_from("base@sha256:1")
+    assert layer.is_dir()
+    storage.start_from("base@sha256:2")
+    assert not layer.exists()
