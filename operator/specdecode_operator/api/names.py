@@ -66,6 +66,7 @@ ENV_PREFIX: Final = "SPECDECODE_"
 # --- Multi-node replicas ----------------------------------------------------------------------------------------------
 LWS_API_VERSION: Final = "leaderworkerset.x-k8s.io/v1"
 LWS_GROUP_KEY: Final = "leaderworkerset.sigs.k8s.io/group-key"
+LWS_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
 COMPUTE_DOMAIN_API_VERSION: Final = "resource.nvidia.com/v1beta1"
 LABEL_CLIQUE: Final = "nvidia.com/gpu.clique"
 """Trays with the same value share one NVLink domain."""

@@ -54,6 +54,8 @@ class Pod:
     revision: Revision
     group: str
     """What it shares a slot with: itself, or its LeaderWorkerSet group."""
+    index: int | None
+    """Number of its LeaderWorkerSet group."""
     serves: bool
     ready: bool
     ready_since: datetime | None
@@ -91,6 +93,7 @@ def _pod(raw: Json, routable: bool) -> Pod:
         uid=meta["uid"],
         revision=revision_of(raw),
         group=labels.get(names.LWS_GROUP_KEY, meta["uid"]),
+        index=_index(labels),
         serves=labels.get(names.LABEL_SERVES, "true") == "true",
         ready=is_ready,
         ready_since=moment(ready.get("lastTransitionTime")) if is_ready else None,
@@ -100,6 +103,11 @@ def _pod(raw: Json, routable: bool) -> Pod:
         created=moment(meta.get("creationTimestamp")) or datetime.min.replace(tzinfo=UTC),
         raw=raw,
     )
+
+
+def _index(labels: Json) -> int | None:
+    text = labels.get(names.LWS_GROUP_INDEX, "")
+    return int(text) if text.isdigit() else None
 
 
 def _cost(meta: Json) -> int:

@@ -138,10 +138,10 @@ def _scale_down(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: 
     floor = min(goal.min_available, goal.replicas)
     spare = serving(arms) > floor
     order = [*_sources(arms, goal), arms[goal.target]]
-    chosen = next((arm for arm in order[:-1] if arm.replicas and not _loss(arm)), None)
+    chosen = next((arm for arm in order[:-1] if arm.replicas and not arm.loss), None)
     if chosen is None and spare:
         chosen = next((arm for arm in order[:-1] if arm.replicas), None)
-    if chosen is None and order[-1].replicas and (spare or not _loss(order[-1])):
+    if chosen is None and order[-1].replicas and (spare or not order[-1].loss):
         chosen = order[-1]
     if chosen is None:
         return Move(asked, waiting=f"Waits until more than {floor} slots serve before it scales down.")
@@ -165,14 +165,14 @@ def _swap(
         return Move(asked, done=True, phase=SETTLING)
     if not goal.swap:
         return Move(asked)
-    source = next((arm for arm in sources if not _loss(arm)), sources[0])
+    source = next((arm for arm in sources if not arm.loss), sources[0])
     if route is not None and target.replicas and not (target.revision in route.revisions and route.current):
         waiting = f"Waits for {route.waits_for} to accept the route."
         return Move(asked, leaving=_on_its_way_out(source, route), phase=SETTLING, waiting=waiting)
-    if _loss(source) and serving(arms) - 1 < goal.min_available:
+    if source.loss and serving(arms) - 1 < goal.min_available:
         return _held_by_min_available(arms, asked, goal)
     slot = next_to_go(source)
-    if _loss(source) and slot is not None and slot.size == 1 and not slot.marked and source.replicas > 1:
+    if source.loss and slot is not None and slot.size == 1 and not slot.marked and source.replicas > 1:
         return Move(asked, mark=slot, phase=SWAPPING)
     return _shrink(source, asked, route)
 
@@ -217,9 +217,3 @@ def _sources(arms: Mapping[Revision, Arm], goal: Goal) -> list[Arm]:
     """Revisions that give slots up, in order: those that nobody asks for any more, then stable."""
     others = [arm for arm in arms.values() if arm.revision != goal.target]
     return sorted(others, key=lambda arm: (arm.revision == goal.stable, arm.revision))
-
-
-def _loss(arm: Arm) -> int:
-    """Serving slots lost by taking one slot from it: 0 if one of its slots doesn't serve."""
-    ready = sum(slot.ready for slot in arm.standing)
-    return min(ready, arm.replicas) - min(ready, arm.replicas - 1)

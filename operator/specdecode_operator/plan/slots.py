@@ -73,8 +73,23 @@ class Arm:
 
     @property
     def ready(self) -> int:
-        """Slots that serve and will go on to: of a surplus, the controller takes the unready ones first."""
-        return min(sum(slot.ready for slot in self.standing), self.replicas)
+        """Slots that serve and will go on to."""
+        return self.ready_with(self.replicas)
+
+    @property
+    def loss(self) -> int:
+        """Serving slots lost by asking for one slot less."""
+        return self.ready - self.ready_with(self.replicas - 1)
+
+    def ready_with(self, replicas: int) -> int:
+        """Slots that would serve on with so many replicas.
+
+        Of a surplus, the ReplicaSet controller takes the unready ones first; a LeaderWorkerSet those with the highest
+        numbers, ready or not.
+        """
+        if any(slot.leader.index is not None for slot in self.slots):
+            return sum(slot.ready for slot in self.standing if (slot.leader.index or 0) < replicas)
+        return min(sum(slot.ready for slot in self.standing), replicas)
 
     @property
     def empty(self) -> bool:
