@@ -9,7 +9,7 @@ from pathlib import Path
 from specdecode_local import buildah, cgroups, cluster, disk, gobuild, paths
 from specdecode_local.progress import Progress
 
-OURS = ("bin", "go", "go-build", "go-modules", "go-toolchain", "images", "containers", "registry")
+OURS = ("bin", "go", "go-build", "go-modules", "go-toolchain", "images", "containers", "registry", "wheels")
 """Folders in the cache that this program makes; a cache folder set by the user may hold other things."""
 
 

@@ -48,6 +48,7 @@ from specdecode_local.components import (
     registry,
 )
 from specdecode_local.errors import LocalError
+from specdecode_local.exclusive import exclusive
 from specdecode_local.process import Component, Outcome
 from specdecode_local.progress import Progress, elapsed
 
@@ -96,12 +97,17 @@ def up(progress: Progress | None = None) -> None:
     Raises LocalError with what to do. What was done until then stays, and the next call goes on from there.
     """
     progress = progress or Progress()
-    began = time.monotonic()
     privilege.require_root("the cluster makes namespaces, mounts, cgroups and network devices")
+    with exclusive(progress):
+        _up(progress)
+
+
+def _up(progress: Progress) -> None:
+    began = time.monotonic()
     ownership.require_ours()
     needed = disk.require(disk.current())
-    if not healthy_records():
-        progress.say(f"This may take {needed}; cache: {paths.cache()}, state: {paths.STATE}")
+    if not ownership.alive():
+        progress.say(f"Needed at most: {needed}; cache {paths.cache()}, state {paths.STATE}")
     _prepare(progress)
     pause, proxy, controller = _images(progress)
     everything = components(pause)
@@ -115,6 +121,11 @@ def down(progress: Progress | None = None) -> None:
     """Stops everything and removes every trace but the cache. Raises LocalError naming what would not go."""
     progress = progress or Progress()
     privilege.require_root("the cluster's processes and mounts are root's")
+    with exclusive(progress):
+        _down(progress)
+
+
+def _down(progress: Progress) -> None:
     with progress.step("stop processes and pods"):
         teardown.stop_everything()
     with progress.step("remove mounts, links, rules, cgroups and state"):
@@ -122,11 +133,6 @@ def down(progress: Progress | None = None) -> None:
     with progress.step("check that nothing is left") as step:
         _await_nothing_left(fixed)
         step.detail = "no process, mount, link, namespace, rule, cgroup or file"
-
-
-def healthy_records() -> bool:
-    """Whether every program that was started still runs."""
-    return all(process.alive_pid(name) is not None for name in NAMES)
 
 
 def require_up() -> None:

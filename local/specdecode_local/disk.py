@@ -11,15 +11,16 @@ from specdecode_local.errors import LocalError
 
 GB = 1_000_000_000
 
-GO_CACHES_GB = 14.0
-"""The Go caches at their largest, while the last group is built; gone afterwards."""
+GO_GB = 15.0
+"""Go's caches at their largest, while the last group is built. They are dropped before the first image is built."""
 
-GO_PROGRAMS_GB = 0.9
-IMAGES_GB = 12.0
-"""Engine images with what is unpacked while they are built."""
+IMAGES_GB = 22.0
+"""Engine images while they are built: layers as buildah unpacks them, and the registry."""
 
 CLUSTER_GB = 6.0
 """etcd, logs, Prometheus, and images as containerd unpacks them."""
+
+REPAIR_GB = 0.5
 
 
 @dataclass(frozen=True)
@@ -31,22 +32,21 @@ class Need:
     where: Path
 
 
-def needs(*, programs_missing: bool, images_missing: bool) -> list[Need]:
-    """What will be written, at its largest."""
-    found = [Need("cluster state", CLUSTER_GB, paths.STATE)]
-    if programs_missing:
-        found.append(
-            Need("Go programs and, while they are built, Go's caches", GO_CACHES_GB + GO_PROGRAMS_GB, paths.cache())
-        )
-    if images_missing:
-        found.append(Need("images and registry", IMAGES_GB, paths.cache()))
+def needs(*, programs: bool, images: bool, cluster: bool) -> list[Need]:
+    """What will be written, at its largest; the arguments tell what is there already."""
+    found = [Need("cluster state", REPAIR_GB if cluster else CLUSTER_GB, paths.STATE)]
+    if not images:
+        found.append(Need("programs and images while they are built", max(GO_GB, IMAGES_GB), paths.cache()))
+    elif not programs:
+        found.append(Need("programs while they are built", GO_GB, paths.cache()))
     return found
 
 
 def current() -> list[Need]:
     return needs(
-        programs_missing=bool(gobuild.missing()),
-        images_missing=not any((paths.cache() / "images").glob("engine-cpu-*.json")),
+        programs=not gobuild.missing(),
+        images=any((paths.cache() / "images").glob("engine-cpu-*.json")),
+        cluster=(paths.STATE / "etcd").is_dir(),
     )
 
 
@@ -74,4 +74,4 @@ def require(wanted: list[Need]) -> str:
                 remedy="free some, or set SPECDECODE_CACHE to a folder on a larger file system",
             )
     total = sum(need.gigabytes for need in wanted)
-    return f"up to {total:.0f} GB of disk ({', '.join(need.what for need in wanted)})"
+    return f"{total:.0f} GB of disk ({', '.join(need.what for need in wanted)})"

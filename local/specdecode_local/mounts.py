@@ -10,7 +10,6 @@ from pathlib import Path
 from specdecode_local import addresses, paths
 
 NAMESPACES = Path("/run/netns")
-OURS = (paths.STATE,)
 
 
 def parse_mount_points(mountinfo: str) -> list[str]:
@@ -19,14 +18,18 @@ def parse_mount_points(mountinfo: str) -> list[str]:
     return [re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), point) for point in points]
 
 
-def below(points: list[str], folders: tuple[Path, ...]) -> list[str]:
-    """Those at or under one of the folders, innermost first."""
-    found = [point for point in points if any(Path(point).is_relative_to(folder) for folder in folders)]
-    return list(reversed(found))
+def below(points: list[str], folder: Path) -> list[str]:
+    """Those at or under the folder, innermost first."""
+    return [point for point in reversed(points) if Path(point).is_relative_to(folder)]
+
+
+def at_or_below(folder: Path) -> list[str]:
+    """What is mounted there now, innermost first."""
+    return below(parse_mount_points(Path("/proc/self/mountinfo").read_text()), folder)
 
 
 def ours() -> list[str]:
-    return below(parse_mount_points(Path("/proc/self/mountinfo").read_text()), OURS)
+    return at_or_below(paths.STATE)
 
 
 def unmount(points: list[str]) -> None:

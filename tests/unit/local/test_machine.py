@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -41,13 +43,22 @@ def test_the_same_port_of_another_address_is_free() -> None:
     assert not ports.conflicts(registry, "10.99.7.1", 5000)
 
 
+def test_a_taken_port_names_the_process_that_holds_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(LocalError, match="ports that the cluster needs are taken") as raised:
+            ports.require_free([("127.0.0.1", port, "gateway")], set())
+        assert f"127.0.0.1:{port} (gateway) is held by pid {os.getpid()}" in str(raised.value)
+        ports.require_free([("127.0.0.1", port, "gateway")], {os.getpid()})
+
+
 def test_mounts_below_our_folder_come_innermost_first() -> None:
     table = "\n".join(
         f"{number} 1 0:1 / {point} rw - tmpfs tmpfs rw"
         for number, point in enumerate(["/", "/var/lib/ours", r"/var/lib/ours/a\040b", "/var/lib/ours-not"])
     )
     points = mounts.parse_mount_points(table)
-    assert mounts.below(points, (Path("/var/lib/ours"),)) == ["/var/lib/ours/a b", "/var/lib/ours"]
+    assert mounts.below(points, Path("/var/lib/ours")) == ["/var/lib/ours/a b", "/var/lib/ours"]
 
 
 RULES = """\
@@ -86,7 +97,11 @@ def test_too_little_disk_is_said_before_anything_starts(tmp_path: Path) -> None:
     assert "SPECDECODE_CACHE" in str(raised.value)
 
 
-def test_what_is_built_already_is_not_counted_again() -> None:
-    warm = sum(need.gigabytes for need in disk.needs(programs_missing=False, images_missing=False))
-    cold = sum(need.gigabytes for need in disk.needs(programs_missing=True, images_missing=True))
-    assert warm < cold <= 40
+def test_what_is_there_already_is_not_counted_again() -> None:
+    def total(**there: bool) -> float:
+        return sum(need.gigabytes for need in disk.needs(**there))
+
+    cold = total(programs=False, images=False, cluster=False)
+    warm = total(programs=True, images=True, cluster=False)
+    repair = total(programs=True, images=True, cluster=True)
+    assert repair < warm < cold <= 40

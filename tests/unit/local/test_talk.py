@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 
 from specdecode_local import __main__, privilege, status
 from specdecode_local.errors import LocalError
+from specdecode_local.exclusive import exclusive
 from specdecode_local.progress import Progress, elapsed
 
 
@@ -57,3 +59,17 @@ def test_the_table_tells_running_from_dead() -> None:
     assert text[0].split() == ["COMPONENT", "STATE", "PID", "SINCE", "MEMORY"]
     assert text[1].split() == ["etcd", "running", "42", "1", "min", "15", "s", "61", "MiB"]
     assert text[2].split() == ["kubelet", "dead", "-", "-", "-"]
+
+
+def test_a_second_up_waits_for_the_first_and_says_so() -> None:
+    name = f"\0specdecode-test-{os.getpid()}"
+    silent, second = Progress(io.StringIO()), io.StringIO()
+    with (
+        exclusive(silent, name),
+        pytest.raises(LocalError, match="does not end"),
+        exclusive(Progress(second), name, 0.0),
+    ):
+        pass
+    assert "another `up` or `down` is at work" in second.getvalue()
+    with exclusive(silent, name):
+        pass
