@@ -82,11 +82,17 @@ class KopfThread:
         everywhere = not self._namespaces
         await kopf.operator(
             registry=registry,
+            identity=kopf_identity(),
             standalone=True,
             clusterwide=everywhere,
             namespaces=self._namespaces,
             stop_flag=self._stop,
         )
+
+
+def kopf_identity() -> Any:
+    """A name of ours: kopf's own asks for the user's, and a container's user id has none."""
+    return names.FIELD_MANAGER
 
 
 def handlers(take: Callable[[Any], object]) -> kopf.OperatorRegistry:

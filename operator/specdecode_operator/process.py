@@ -152,11 +152,15 @@ class Operator:
             finally:
                 guard.cancel()
                 thread.stop()
-            if thread.failure:
+            if thread.failure is not None:
                 logger.error("kopf ended: %r", thread.failure)
+            self._restarts += 1
+            if self._restarts >= PATIENCE:
+                self.watchdog.stale["kopf"] = f"kopf delivers nothing, after {self._restarts} starts"
             self.seen.versions.clear()
             self.meters.watch_restarts.labels(kinds.SDD.kind, "kopf").inc()
-            await asyncio.sleep(1)
+            await asyncio.sleep(min(2.0**self._restarts, CHECK))
+            await self._late(api)  # whatever kopf does, nobody waits for it
 
     def _event(self, event: Any) -> None:
         key = self.seen.take(event)
@@ -171,17 +175,22 @@ class Operator:
             lost = {key for key, version in late.items() if self.seen.lacks(key, version)}
             if lost:
                 logger.warning("kopf hasn't delivered %s; it is started anew.", ", ".join(map(str, sorted(lost))))
-                self._restarts += 1
-                if self._restarts >= PATIENCE:
-                    self.watchdog.stale["kopf"] = f"kopf delivers nothing, after {self._restarts} starts"
                 return
-            with contextlib.suppress(ApiError, Unreachable):
-                late = {key: v for key, v in _versions(await self._list(api)).items() if self.seen.lacks(key, v)}
-                for key in late:
-                    self.queue.add(key)
-                if not late:
-                    self._restarts = 0
-                    self.watchdog.stale.pop("kopf", None)
+            late = await self._late(api)
+            if not late:
+                self._restarts = 0
+                self.watchdog.stale.pop("kopf", None)
+
+    async def _late(self, api: Api) -> dict[Key, tuple[str, int]]:
+        """Objects in versions that kopf hasn't delivered yet; they are planned without it."""
+        try:
+            versions = _versions(await self._list(api))
+        except (ApiError, Unreachable):
+            return {}
+        late = {key: version for key, version in versions.items() if self.seen.lacks(key, version)}
+        for key in late:
+            self.queue.add(key)
+        return late
 
     async def _resync(self, api: Api) -> None:
         """Plan all objects again now and then: an event that got lost costs this long at most (kopf#1178)."""
