@@ -22,7 +22,6 @@ PACKAGES = (
     "iproute2",
     "iptables",
     "nftables",
-    "conntrack",
 )
 
 SERVICES = {

@@ -162,6 +162,7 @@ def _prepare(progress: Progress) -> None:
     ports.require_free(list(addresses.USED), cgroups.processes())
     network.require_no_clash()
     sysctls.remember()
+    firewall.require_forwarding()
     firewall.remember()
     footprint.remember()
     ownership.forget_previous_boot()
@@ -181,8 +182,8 @@ def _images(progress: Progress) -> tuple[str, str, str]:
 
 def _start_control_plane(progress: Progress, everything: dict[str, Component]) -> dict[str, Outcome]:
     with progress.step("control plane") as step:
-        # All at once: the API server waits for etcd by itself, and containerd and Prometheus need neither.
-        names = ("etcd", "containerd", "kube-apiserver", "prometheus", "forward")
+        # All at once: the API server waits for etcd by itself, and the other two need neither.
+        names = ("etcd", "containerd", "kube-apiserver", "forward")
         outcomes = {name: process.ensure(everything[name]) for name in names}
         for name in names:
             step.detail = f"await {name}"
@@ -198,7 +199,7 @@ def _start_control_plane(progress: Progress, everything: dict[str, Component]) -
 
 def _start_node(progress: Progress, everything: dict[str, Component]) -> dict[str, Outcome]:
     with progress.step("node") as step:
-        names = ("kubelet", "kube-proxy", "coredns", "kwok")
+        names = ("kubelet", "kube-proxy", "coredns", "kwok", "prometheus")
         outcomes = {name: process.ensure(everything[name]) for name in names}
         for name in ("kube-controller-manager", "kube-scheduler", *names):
             step.detail = f"await {name}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
-from specdecode_local import paths
+from specdecode_local import addresses, paths
+from specdecode_local.errors import LocalError
 
 PROXY_TABLES = (("ip", "kube-proxy"), ("ip6", "kube-proxy"))
 CHAIN_PREFIXES = ("KUBE-", "CNI-")
@@ -46,6 +48,27 @@ def jumps(save: str) -> list[tuple[str, str]]:
             if "-j" in words and words[words.index("-j") + 1].startswith(CHAIN_PREFIXES):
                 found.append((table, line[3:]))
     return found
+
+
+def drops_forwarded(save: str) -> bool:
+    """Whether packets that this machine passes on, which is what pods' packets are, are dropped by default.
+
+    Rules that let the pods' range through make it fine again.
+    """
+    if not re.search(r"(?m)^:FORWARD DROP ", save):
+        return False
+    return not re.search(rf"(?m)^-A FORWARD .*{re.escape(addresses.PODS)}.*-j ACCEPT$", save)
+
+
+def require_forwarding() -> None:
+    """Raises LocalError on a machine whose firewall would cut pods off, as one with Docker on it does."""
+    if not drops_forwarded(_save("iptables")):
+        return
+    rules = [f"iptables -I FORWARD -{side} {addresses.PODS} -j ACCEPT" for side in "sd"]
+    raise LocalError(
+        "this machine's firewall drops forwarded packets (iptables, chain FORWARD, policy DROP); pods could not talk",
+        remedy=f"let the pods' range through (`{rules[0]}; {rules[1]}`), then `make up` again",
+    )
 
 
 def tables() -> list[Table]:

@@ -24,6 +24,8 @@ from specdecode_local.errors import LocalError
 
 POLL_SECONDS = 0.05
 LOG_LINES_IN_ERRORS = 12
+LOG_BYTES = 50_000_000
+"""A log larger than this is set aside, once, when its program starts."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ def start(component: Component) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/root"}
+    _set_aside(log_path(component.name))
     with log_path(component.name).open("ab") as log:
         child = subprocess.Popen(
             component.argv,
@@ -202,6 +205,11 @@ def stop(name: str, seconds: float = 8.0) -> None:
 def end(record: Record, sign: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(record.pid, sign)
+
+
+def _set_aside(log: Path) -> None:
+    if log.exists() and log.stat().st_size > LOG_BYTES:
+        log.rename(log.with_suffix(".log.1"))
 
 
 def log_tail(name: str) -> str:

@@ -18,6 +18,7 @@ def component() -> Component:
             f"--manage-nodes-with-annotation-selector={NODE_ANNOTATION}=fake",
             f"--cidr={addresses.TRAY_PODS}",
             "--node-lease-duration-seconds=40",
+            "--v=warn",
             f"--server-address={addresses.LOOPBACK}:{addresses.KWOK_PORT}",
         ),
         files=(certs.kubeconfig("kwok"),),

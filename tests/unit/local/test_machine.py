@@ -81,6 +81,15 @@ def test_only_chains_of_kubernetes_and_cni_are_ours() -> None:
     assert firewall.jumps(RULES) == [("nat", "PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT")]
 
 
+DOCKERS = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -j DOCKER-USER\n"
+
+
+def test_a_firewall_that_would_cut_pods_off_is_seen() -> None:
+    assert firewall.drops_forwarded(DOCKERS)
+    assert not firewall.drops_forwarded(DOCKERS + "-A FORWARD -s 10.244.0.0/16 -j ACCEPT\n")
+    assert not firewall.drops_forwarded("*filter\n:FORWARD ACCEPT [0:0]\n")
+
+
 def test_tables_are_read_with_their_family() -> None:
     assert firewall.parse_tables("table ip nat\ntable ip6 kube-proxy\n") == [("ip", "nat"), ("ip6", "kube-proxy")]
 
