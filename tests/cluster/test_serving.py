@@ -158,10 +158,17 @@ def test_an_object_without_traffic_has_a_service_and_no_route(workspace: Workspa
     assert children(workspace, ROUTE, name) == {}
     assert condition(sdd, names.CONDITION_ROUTABLE)["reason"] == names.REASON_NO_ROUTE
     service = children(workspace, SERVICE, name)[name]
-    answer = httpx.get(
-        f"http://{service['spec']['clusterIP']}:{names.PORT}/v1/models", timeout=10, trust_env=False
-    ).json()
+    address = f"http://{service['spec']['clusterIP']}:{names.PORT}/v1/models"
+    answer = workspace.await_that("the Service answers", lambda: served(address), seconds=15)
     assert [model["id"] for model in answer["data"]] == [MODEL]
+
+
+def served(address: str) -> Object:
+    """kube-proxy needs a moment to program a Service that has just become ready."""
+    try:
+        return dict(httpx.get(address, timeout=10, trust_env=False).json())
+    except httpx.TransportError as error:
+        raise AssertionError(str(error)) from error
 
 
 def test_zero_replicas_give_every_pod_back_and_the_object_can_return(workspace: Workspace, standin_image: str) -> None:
