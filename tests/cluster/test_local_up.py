@@ -1,14 +1,19 @@
-"""`up` on a cluster that is up changes nothing; `status` says so."""
+"""`up` on a cluster that is up changes nothing, on one that was hurt repairs it; `status` tells the truth."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
+from commands import Command
+from localpods import LocalPods
+from waiting import await_that
 
-from specdecode_local import cluster, process
+from specdecode_local import cgroups, cluster, images, process
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="up needs root")
 
@@ -34,3 +39,46 @@ def test_status_lists_every_program_as_running() -> None:
     assert done.returncode == 0, done.stdout
     running = [line.split()[0] for line in done.stdout.splitlines() if " running " in line]
     assert running == list(cluster.NAMES)
+
+
+@pytest.fixture
+def pods(kubectl: Command, namespace: str) -> LocalPods:
+    return LocalPods(kubectl=kubectl, namespace=namespace, image=images.build("base"))
+
+
+def kill(victims: Iterable[int | None]) -> None:
+    for pid in victims:
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_killed_programs_are_started_again_and_pods_run_on(pods: LocalPods) -> None:
+    pods.apply(pods.pod("web"))
+    pods.await_ready("web")
+    container = pods.status("web")["containerID"]
+    before = pids()
+    victims = ("containerd", "kubelet", "kube-scheduler", "coredns")
+    kill(before[name] for name in victims)
+    await_that("status tells what died", lambda: local("status").returncode == 3, seconds=20)
+    done = local("up")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(f"{name} started" in done.stdout for name in victims), done.stdout
+    after = pids()
+    assert {name for name in before if before[name] != after[name]} == set(victims)
+    assert pods.status("web")["containerID"] == container
+    assert pods.status("web")["restartCount"] == 0
+
+
+def test_after_every_process_was_killed_up_brings_back_the_same_objects(pods: LocalPods, long_form: bool) -> None:
+    if not long_form:
+        pytest.skip("kills every process of the cluster, engines of other tests included: long form only")
+    pods.apply(pods.pod("web"), pods.service("web"))
+    pods.await_ready("web")
+    uid = pods.get("pod", "web")["metadata"]["uid"]
+    kill(cgroups.processes())
+    done = local("up")
+    assert done.returncode == 0, done.stdout + done.stderr
+    await_that("the container runs again", lambda: pods.status("web")["restartCount"] == 1, seconds=60)
+    pods.await_ready("web")
+    assert pods.get("pod", "web")["metadata"]["uid"] == uid
+    assert pods.answers("web", "http://web/")
