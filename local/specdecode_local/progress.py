@@ -6,6 +6,7 @@ take long and a line when it ends, so that a log stays readable.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -84,7 +85,9 @@ class Progress:
         period = FRAME_SECONDS if self.terminal else HEARTBEAT_SECONDS
         while not finished.wait(period):
             if self.terminal:
-                print(f"\r\x1b[2K{step.line('…')}", end="", file=self.stream, flush=True)
+                # Longer than the terminal is wide, it would wrap and could not be wiped out again.
+                line = step.line("…")[: shutil.get_terminal_size().columns - 1]
+                print(f"\r\x1b[2K{line}", end="", file=self.stream, flush=True)
             else:
                 self.say(step.line("…"))
 
