@@ -21,10 +21,13 @@ LIST_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "env": ("name",),
     "imagePullSecrets": ("name",),
     "volumeMounts": ("mountPath",),
+    "ports": ("port", "containerPort", "protocol"),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+    "resourceClaims": ("name",),
     "ownerReferences": ("uid",),
     "backendRefs": ("name",),
 }
-"""Lists that are maps: what tells their items apart. Others are compared by position."""
+"""Lists that are maps to the API server too: what tells their items apart. Others are compared by position."""
 
 SHARED_LISTS: Final = frozenset({"ownerReferences", "finalizers"})
 """Lists that others may add to."""

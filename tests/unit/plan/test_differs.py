@@ -237,6 +237,15 @@ def test_a_service_keeps_its_selector_to_the_letter() -> None:
     assert not differs(wanted, repaired(wanted, live))
 
 
+def test_a_port_that_was_changed_by_hand_is_taken_away_not_added_to() -> None:
+    sdd = deployment().parsed()
+    wanted = service.for_all(owner_of(sdd))
+    live = copy.deepcopy(wanted)
+    live["spec"]["ports"][0] |= {"port": 8001, "nodePort": 0}
+    assert has_beyond(wanted, live)
+    assert merge_patch(live, repaired(wanted, live)) == {"spec": {"ports": wanted["spec"]["ports"]}}
+
+
 def test_a_backend_that_somebody_added_to_the_route_is_seen() -> None:
     sdd = deployment().behind("edge").parsed()
     assert sdd.spec.traffic
