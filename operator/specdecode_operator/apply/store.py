@@ -68,9 +68,12 @@ class Store:
         return len(self._items.get(kind, {}))
 
     def seen(self, kind: Kind, item: Json) -> None:
-        """A watch has seen this version: take it, and have its owner planned again."""
+        """A watch has seen this version: take it, and have its owner planned again, and the one before, if another."""
+        old = self.get(kind, item["metadata"]["namespace"], item["metadata"]["name"])
         if self._put(kind, item):
             self._tell(item)
+            if old is not None and owner_of(old) != owner_of(item):
+                self._tell(old)
 
     def written(self, kind: Kind, item: Json) -> None:
         """The API server answered a write of ours with this version: take it. The watch will wake the owner."""

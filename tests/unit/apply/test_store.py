@@ -103,8 +103,10 @@ def test_an_absent_kind_holds_nothing(store: Store) -> None:
     assert store.count(POD) == 0
 
 
-def test_an_item_whose_label_changes_leaves_its_first_owner(store: Store) -> None:
+def test_an_item_whose_label_changes_leaves_its_first_owner_who_is_told(store: Store, told: Told) -> None:
     store.seen(POD, item(version=1))
+    told.clear()
     store.seen(POD, item(version=2, owner="other"))
+    assert set(told.take()) == {OWNER, Key("serving", "other")}
     assert store.of(POD, OWNER) == []
     assert store.of(POD, Key("serving", "other"))
