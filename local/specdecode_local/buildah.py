@@ -7,13 +7,14 @@ while they run; neither is written to the image.
 
 from __future__ import annotations
 
+import configparser
 import os
 import shutil
 import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from specdecode_local import paths
@@ -59,8 +60,35 @@ HANDED_ON = (
     "UV_DEFAULT_INDEX",
     "UV_HTTP_TIMEOUT",
 )
-"""Settings of the package clients that a Containerfile gets when it declares them by ARG (in a stage that is not the
-last one, so that the image does not keep them)."""
+"""Settings of the package clients that a Containerfile gets when it declares them by ARG, in a stage that the last one
+is not built on, so that the image does not keep them. pip's also come as the secret pip.conf."""
+
+
+PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "timeout")
+"""What pip on this machine is told about its registry, by file or by environment."""
+
+
+def pip_configuration(machine: Mapping[str, str], files: Sequence[Path]) -> str:
+    """A pip.conf with this machine's registry settings: the environment's, else the last file's that has one."""
+    found: dict[str, str] = {}
+    for file in files:
+        parser = configparser.RawConfigParser()
+        parser.read(file)
+        if parser.has_section("global"):
+            found |= {name: value for name, value in parser.items("global") if name in PIP_SETTINGS}
+    variables = {name: f"PIP_{name.upper().replace('-', '_')}" for name in PIP_SETTINGS} | {
+        "timeout": "PIP_DEFAULT_TIMEOUT"
+    }
+    found |= {name: machine[variable] for name, variable in variables.items() if machine.get(variable)}
+    return "".join(["[global]\n", *(f"{name} = {value}\n" for name, value in sorted(found.items()))])
+
+
+def pip_files(machine: Mapping[str, str]) -> list[Path]:
+    """Where pip looks for its settings, the strongest last."""
+    own = machine.get("PIP_CONFIG_FILE")
+    home = Path(machine.get("HOME", "/root"))
+    usual = [Path("/etc/pip.conf"), home / ".pip" / "pip.conf", home / ".config" / "pip" / "pip.conf"]
+    return [*usual, *([Path(own)] if own else [])]
 
 
 class Storage:
@@ -102,12 +130,15 @@ class Storage:
         *,
         tag: str,
         arguments: Mapping[str, str],
+        secrets: Mapping[str, Path],
         on_step: Callable[[str], None],
     ) -> None:
         """Builds the image and tags it. Raises LocalError."""
         options = ["--isolation", "chroot", "--timestamp", "0", "--layers", "--tls-verify=false", "--format", "oci"]
         for name, value in sorted(arguments.items()):
             options += ["--build-arg", f"{name}={value}"]
+        for name, file in sorted(secrets.items()):
+            options += ["--secret", f"id={name},src={file}"]
         certificates = os.environ.get("SSL_CERT_FILE") or CERTIFICATES
         if Path(certificates).is_file():
             options += ["--volume", f"{certificates}:{CERTIFICATES}:ro"]

@@ -249,7 +249,15 @@ def _build_and_push(recipe: Recipe, digest: str, base: str | None, on_step: Call
             recipe.made[item].make(target)
         on_step("build")
         storage.start_from(base or "")
-        storage.build(recipe.containerfile, context, tag=tag, arguments=arguments, on_step=on_step)
+        with _pip_configuration() as pip:
+            storage.build(
+                recipe.containerfile,
+                context,
+                tag=tag,
+                arguments=arguments,
+                secrets={"pip.conf": pip},
+                on_step=on_step,
+            )
     on_step(f"push to {REGISTRY}")
     # Again: a long build may have outlived a cluster that took its registry down with it.
     registry.up()
@@ -308,6 +316,15 @@ def _context(name: str) -> Iterator[Path]:
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=parent) as folder:
         yield Path(folder)
+
+
+@contextmanager
+def _pip_configuration() -> Iterator[Path]:
+    """A file beside the context, so that no COPY can take it in; it may hold a registry's password."""
+    with tempfile.NamedTemporaryFile("w", prefix="pip-", suffix=".conf", dir=paths.cache() / "images") as file:
+        file.write(buildah.pip_configuration(os.environ, buildah.pip_files(os.environ)))
+        file.flush()
+        yield Path(file.name)
 
 
 @contextmanager

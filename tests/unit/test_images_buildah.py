@@ -96,3 +96,11 @@ def test_layers_are_kept_for_the_next_build_on_the_same_base_only(storage: build
     assert layer.is_dir()
     storage.start_from("base@sha256:2")
     assert not layer.exists()
+
+
+def test_pips_registry_comes_from_files_and_the_environment_wins(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.conf", tmp_path / "second.conf"
+    first.write_text("[global]\nindex-url = https://first/simple\ncert = /not/handed/on\ntimeout = 5\n")
+    second.write_text("[global]\nindex-url = https://second/simple%2F\n[install]\nuser = true\n")
+    given = buildah.pip_configuration({"PIP_DEFAULT_TIMEOUT": "60"}, [first, second, tmp_path / "missing"])
+    assert given == "[global]\nindex-url = https://second/simple%2F\ntimeout = 60\n"
