@@ -45,9 +45,10 @@ class Executor:
                 await self._do(key, action)
             except (Invalid, Forbidden) as error:
                 refusals.append(_refusal(action, error))
-                logger.warning("%s: %s refused: %s", key, refusals[-1].child, error.message)
                 if error.namespace_terminating:
+                    logger.info("%s: nothing more is made, its namespace is being deleted", key)
                     break
+                logger.warning("%s: %s refused: %s", key, refusals[-1].child, error.message)
         return tuple(refusals)
 
     async def _do(self, key: Key, action: Action) -> None:

@@ -155,7 +155,8 @@ def routable(it: Situation) -> Said:
         return nothing
     shares = ", ".join(f"{revision} {weight}" for revision, weight in sorted(it.weights.items()))
     before = get_condition(it.desired.status.conditions, names.CONDITION_ROUTABLE)
-    if accepted or (before is not None and before.reason == names.REASON_ROUTE_ACCEPTED):
+    meanwhile = it.route is not None and traffic.accepted_before(it.route, wanted, namespace)
+    if accepted or (meanwhile and before is not None and before.reason == names.REASON_ROUTE_ACCEPTED):
         return Said("True", names.REASON_ROUTE_ACCEPTED, f"Gateway {gateway} takes the route; weights: {shares}.")
     return Said("False", names.REASON_ROUTE_PENDING, f"Waits for gateway {gateway} to accept the route.")
 

@@ -81,6 +81,12 @@ def accepted(route: Json, traffic: Traffic, namespace: str) -> bool | None:
     return True if all(answers.get(each) == "True" for each in wanted) else None
 
 
+def accepted_before(route: Json, traffic: Traffic, namespace: str) -> bool:
+    """Whether this gateway took the route at some generation: it then goes on serving that one meanwhile."""
+    said = _conditions(route, traffic, namespace)
+    return any(each["type"] == "Accepted" and each["status"] == "True" for each in said)
+
+
 def refusal(route: Json, traffic: Traffic, namespace: str) -> str:
     """What the gateway says against the route."""
     bad = [

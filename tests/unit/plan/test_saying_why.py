@@ -258,6 +258,17 @@ def test_a_route_that_the_gateway_refuses_is_said_in_its_words() -> None:
     assert "no listener allows this namespace" in fleet.condition("Routable")["message"]
 
 
+def test_a_route_moved_to_a_gateway_that_says_nothing_is_pending() -> None:
+    fleet = Fleet.of(deployment().replicas(1).behind("edge"))
+    fleet.settle()
+    fleet.gateway_up = False
+    fleet.edit(lambda it: it.behind("nowhere"))
+    fleet.settle()
+    routable = fleet.condition("Routable")
+    assert (routable["status"], routable["reason"]) == ("False", names.REASON_ROUTE_PENDING)
+    assert "serving/nowhere" in routable["message"]
+
+
 def foreign_route(host: str, age: int, path: str = "/") -> Json:
     return {
         "metadata": {
