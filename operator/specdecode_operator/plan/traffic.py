@@ -100,7 +100,10 @@ def refusal(route: Json, traffic: Traffic, namespace: str) -> str:
 def _conditions(route: Json, traffic: Traffic, namespace: str) -> list[dict[str, Any]]:
     parents = (route.get("status") or {}).get("parents") or ()
     return [
-        each for parent in parents if _is_ours(parent["parentRef"], traffic, namespace) for each in parent["conditions"]
+        each
+        for parent in parents
+        if _is_ours(parent["parentRef"], traffic, namespace)
+        for each in parent.get("conditions") or ()
     ]
 
 
