@@ -22,6 +22,11 @@ def is_terminating(pod: Object) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
+def holds_its_slot(pod: Object) -> bool:
+    """A pod that has ended gives its node's resources back, though its object may stay for a moment."""
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
 def restarts(pod: Object) -> int:
     return sum(status["restartCount"] for status in pod.get("status", {}).get("containerStatuses", []))
 
@@ -35,6 +40,8 @@ class Moment:
     ready: frozenset[str]
     terminating: frozenset[str]
     present: frozenset[str]
+    holding: frozenset[str]
+    """Pods for which their node's resources are set aside."""
 
 
 @dataclass
@@ -97,6 +104,7 @@ class PodHistory:
                 ready=frozenset(uid for uid, pod in pods.items() if is_ready(pod)),
                 terminating=frozenset(uid for uid, pod in pods.items() if is_terminating(pod)),
                 present=frozenset(pods),
+                holding=frozenset(uid for uid, pod in pods.items() if holds_its_slot(pod)),
             )
         )
 
@@ -104,13 +112,9 @@ class PodHistory:
         """The smallest number of pods that were Ready at once."""
         return min(len(moment.ready) for moment in self.moments)
 
-    def most_at_once(self) -> int:
-        """The largest number of pods that were there at once and not on their way out."""
-        return max(len(moment.present - moment.terminating) for moment in self.moments)
-
     def most_slots_held(self) -> int:
         """The largest number of pods that held resources at once, terminating ones included."""
-        return max(len(moment.present) for moment in self.moments)
+        return max(len(moment.holding) for moment in self.moments)
 
     def story(self) -> str:
         """One line a moment, for a failure's message."""

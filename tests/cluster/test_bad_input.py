@@ -148,7 +148,7 @@ ROUTED = (
         "a listener that the gateway does not have",
         {"traffic": {"gateway": {**GATEWAY, "sectionName": "nolistener"}}},
         names.REASON_ROUTE_REFUSED,
-        ("nolistener",),
+        ("gateway/specdecode", "No listeners match"),
         kind=names.CONDITION_ROUTABLE,
         moves=False,
     ),
