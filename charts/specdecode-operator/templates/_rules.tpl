@@ -1,5 +1,6 @@
 {{/*
 All that the operator may do, and why each verb is there. It reads no Secret and no ConfigMap, and has no wildcard.
+Children are known from lists and watches, so no `get` is needed for them; those without `delete` go with their owner.
 A server-side apply of an object that isn't there needs `create` beside `patch`.
 docs/security.md shows the same as a table; tests/charts/test_rbac.py compares the two.
 */}}
@@ -21,8 +22,7 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
 - apiGroups: [apps]
   resources: [controllerrevisions]
   verbs:
-    - get # the frozen revision is what its children are built from
-    - list # which revisions an object has
+    - list # the frozen revisions are what children are built from
     - watch # a frozen revision that somebody deleted is written again
     - create # a new revision is frozen before anything of it starts
     - patch # the second half of a server-side apply
@@ -30,8 +30,7 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
 - apiGroups: [apps]
   resources: [replicasets]
   verbs:
-    - get # compared with what it should be before anything is written
-    - list # which revisions have pods
+    - list # compared with what it should be before anything is written
     - watch # edits and deletions by hand are repaired
     - create # a revision's pods come from its ReplicaSet
     - patch # slots move between revisions by its replicas
@@ -39,8 +38,7 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
 - apiGroups: [""]
   resources: [services]
   verbs:
-    - get # compared with what it should be before anything is written
-    - list # which revisions have a Service
+    - list # compared with what it should be before anything is written
     - watch # edits and deletions by hand are repaired
     - create # one for each revision and one for all pods of the object
     - patch # the second half of a server-side apply
@@ -48,29 +46,24 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
 - apiGroups: [""]
   resources: [pods]
   verbs:
-    - get # the state of the pod whose slot is moving
     - list # which pods are ready, and why others are not
     - watch # a pod that becomes ready, or fails, moves the plan on
     - patch # pod-deletion-cost says which pod of a revision goes first
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
   verbs:
-    - get # whether the pod whose slot is moving takes requests
     - list # whether a revision can be routed to
     - watch # a revision enters the route once its endpoints are ready
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs:
-    - get # compared with what it should be before anything is written
-    - list # which objects have a budget
+    - list # compared with what it should be before anything is written
     - watch # edits and deletions by hand are repaired
     - create # minAvailable holds against node drains too
     - patch # minAvailable changed in the object
-    - delete # replaced where its selector was changed by hand
 - apiGroups: [gateway.networking.k8s.io]
   resources: [httproutes]
   verbs:
-    - get # compared with what it should be before anything is written
     - list # which objects are routed, and which other object has claimed a hostname
     - watch # the gateway's answer (Accepted, ResolvedRefs) arrives in its status
     - create # spec.traffic asks for a route
@@ -79,17 +72,14 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
 - apiGroups: [monitoring.coreos.com]
   resources: [podmonitors]
   verbs:
-    - get # compared with what it should be before anything is written
-    - list # which objects are scraped
+    - list # compared with what it should be before anything is written
     - watch # edits and deletions by hand are repaired
     - create # engines are scraped where the Prometheus Operator is installed
     - patch # spec.metrics.scrapeInterval changed in the object
-    - delete # leaves with its object
 - apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets]
   verbs:
-    - get # compared with what it should be before anything is written
-    - list # which revisions have replicas that span nodes
+    - list # compared with what it should be before anything is written
     - watch # edits and deletions by hand are repaired
     - create # a replica that spans nodes comes from one, where that API is installed
     - patch # slots move between revisions by its replicas
@@ -97,8 +87,7 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
 - apiGroups: [resource.nvidia.com]
   resources: [computedomains]
   verbs:
-    - get # compared with what it should be before anything is written
-    - list # which revisions have an NVLink domain
+    - list # compared with what it should be before anything is written
     - watch # edits and deletions by hand are repaired
     - create # a replica that spans trays needs their NVLink domain, where that API is installed
     - patch # the second half of a server-side apply

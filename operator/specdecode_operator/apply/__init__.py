@@ -3,24 +3,24 @@
 Nothing here decides: `plan/` says what to do from what `store` holds, and `execute` does it, one action at a time. What
 is written comes back into the store at once, so that the next plan never acts on a state from before its own writes.
 
-The rights that this room needs, and why; the chart grants exactly these. "Child" stands for get, list,
-watch, create, patch and delete:
+The rights that this room needs, and why; the chart grants exactly these. "Child" stands for list, watch, create and
+patch (a child is read by watching it):
 
 | group, resource | verbs | why |
 |---|---|---|
 | specdecode.io specdecodedeployments | get list watch | fresh GET of each reconcile; kopf's watch; resync |
 | specdecode.io specdecodedeployments/status | update | with the resourceVersion that was read |
-| apps controllerrevisions | child | frozen revisions; history beyond ten is deleted |
-| apps replicasets | child | one a revision; replicas; edits by hand are undone |
-| "" services | child | one a revision and one for all |
-| "" pods | get list watch patch | readiness, and why not; pod-deletion-cost marks the slot that goes next |
+| apps controllerrevisions | child, delete | frozen revisions; history beyond ten is deleted |
+| apps replicasets | child, delete | one a revision; replicas; edits by hand are undone |
+| "" services | child, delete | one a revision and one for all |
+| "" pods | list watch patch | readiness, and why not; pod-deletion-cost marks the slot that goes next |
 | "" events | create patch list | sentences for people; a repeat patches its count; what keeps a mount |
-| discovery.k8s.io endpointslices | get list watch | a revision enters the route once its endpoints are ready |
+| discovery.k8s.io endpointslices | list watch | a revision enters the route once its endpoints are ready |
 | policy poddisruptionbudgets | child | minAvailable against node drains |
-| gateway.networking.k8s.io httproutes | child | weights; claims of hostnames by other objects |
+| gateway.networking.k8s.io httproutes | child, delete | weights; claims of hostnames by other objects |
 | monitoring.coreos.com podmonitors | child | scraping, where that API exists |
-| leaderworkerset.x-k8s.io leaderworkersets | child | replicas that span nodes, where that API exists |
-| resource.nvidia.com computedomains | child | their NVLink domain, where that API exists |
+| leaderworkerset.x-k8s.io leaderworkersets | child, delete | replicas that span nodes, where that API exists |
+| resource.nvidia.com computedomains | child, delete | their NVLink domain, where that API exists |
 
 In namespaced mode (SPECDECODE_WATCH_NAMESPACES) a Role with the same rules in each of those namespaces is enough;
 nothing at cluster scope is read. No finalizer is set. Where the admission plugin OwnerReferencesPermissionEnforcement
