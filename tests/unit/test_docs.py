@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from specdecode_local import disk
 from specdecode_local.__main__ import COMMANDS
 from specdecode_operator.api import names, types
 from specdecode_operator.api.profiles import PROFILES
@@ -180,6 +181,12 @@ def test_profiles_are_described_as_they_are() -> None:
         )
         for name, profile in PROFILES.items()
     }
+
+
+def test_the_disk_that_the_readme_speaks_of_is_what_the_program_asks_for() -> None:
+    (stated,) = re.findall(r"asks for (\d+) GB of free disk", (REPOSITORY / "README.md").read_text())
+    first = disk.needs(programs=False, images=False, cluster=False)
+    assert int(stated) == round(sum(need.gigabytes for need in first))
 
 
 def test_every_metric_of_the_operator_is_described() -> None:
