@@ -22,13 +22,16 @@ ACCOUNT = f"system:serviceaccount:{SYSTEM}:{RELEASE}"
 SELECTOR = f"app.kubernetes.io/name={RELEASE}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class InstalledOperator:
     api: ApiServer
     helm: Callable[..., str]
+    image: str = ""
+    """The image that was installed last."""
 
     def install(self, image: str) -> None:
         """Install or upgrade to this image, with the CRD of this tree; return once it is Ready."""
+        self.image = image
         repository, digest = image.split("@")
         self.helm(
             "upgrade", "--install", RELEASE, str(CHART),
@@ -38,6 +41,10 @@ class InstalledOperator:
             "--wait", "--timeout", "3m",
         )  # fmt: skip
         self.start()
+
+    def reinstall(self) -> None:
+        """Bring back whatever of the release is missing, with the image that is installed."""
+        self.install(self.image)
 
     def pods(self) -> list[Object]:
         return self.api.list(POD, SYSTEM, selector=SELECTOR)
