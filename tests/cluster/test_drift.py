@@ -42,12 +42,11 @@ def child(workspace: Workspace, kind: Kind, name: str) -> Object:
 def desired(found: Object) -> Object:
     """What a child asks for, without what the API server and other controllers write into it."""
     meta = found["metadata"]
+    asked = {key: dict(found[key]) for key in ("spec", "data") if key in found}
+    for allocated in ("clusterIP", "clusterIPs"):
+        asked.get("spec", {}).pop(allocated, None)
     owners = [owner["uid"] for owner in meta.get("ownerReferences", [])]
-    return {
-        "labels": meta.get("labels"),
-        "owners": owners,
-        **{key: found[key] for key in ("spec", "data") if key in found},
-    }
+    return {"labels": meta.get("labels"), "owners": owners, **asked}
 
 
 EDITS: dict[str, tuple[Kind, Object | list[Object]]] = {
