@@ -37,6 +37,7 @@ PROMETHEUS_URL = "http://127.0.0.1:9090"
 READY_SECONDS = 900.0
 ROLL_SECONDS = 1800.0
 STEPS = 8
+DRAFTS_QUERY = 'sum(vllm:spec_decode_num_drafts_total{{specdecode_name="{name}"}})'
 ACCEPTANCE_QUERY = (
     '1 + sum(vllm:spec_decode_num_accepted_tokens_total{{specdecode_name="{name}"}})'
     ' / sum(vllm:spec_decode_num_drafts_total{{specdecode_name="{name}"}})'
@@ -200,19 +201,24 @@ def complete(target: Target, story: Story) -> None:
     story.saw(f"{answer['usage']['completion_tokens']} tokens from {answer['model']}")
 
 
-def read_acceptance(story: Story) -> float:
-    """Acceptance length (tokens emitted a draft) of every engine of the object, once a scrape has seen a draft."""
+def ask_prometheus(query: str) -> float | None:
+    """The one value of an instant query; None while there is no such series."""
+    answer = httpx.get(f"{PROMETHEUS_URL}/api/v1/query", params={"query": query}, timeout=10, trust_env=False).json()
+    values = [float(series["value"][1]) for series in answer["data"]["result"]]
+    return values[0] if values else None
+
+
+def read_acceptance(story: Story) -> None:
+    """Acceptance length (tokens emitted a draft) over every engine of the object, once a scrape has seen a draft."""
     query = ACCEPTANCE_QUERY.format(name=NAME)
     story.saw(f"$ curl {PROMETHEUS_URL}/api/v1/query --data-urlencode 'query={query}'")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        answer = httpx.get(
-            f"{PROMETHEUS_URL}/api/v1/query", params={"query": query}, timeout=10, trust_env=False
-        ).json()
-        values = [float(series["value"][1]) for series in answer["data"]["result"]]
-        if values and values[0] >= 1:
-            story.saw(f"acceptance length {values[0]:.2f}")
-            return values[0]
+        drafts = ask_prometheus(DRAFTS_QUERY.format(name=NAME))
+        length = ask_prometheus(query)
+        if drafts and length is not None:
+            story.saw(f"acceptance length {length:.2f}, over {drafts:.0f} drafts")
+            return
         time.sleep(1)
     raise DemoError(f"Prometheus has no draft of {NAMESPACE}/{NAME} after 60 s: {query}")
 
@@ -273,7 +279,7 @@ def tell(story: Story, *, streams: int, max_tokens: int) -> None:
         apply_example(shell, story)
         found = await_settled(shell, story, seconds=READY_SECONDS)
     with story.step("A completion through the gateway"):
-        complete(target_of(found, max_tokens=16), story)
+        complete(target_of(found, max_tokens=64), story)
     with story.step("The acceptance length, from Prometheus"):
         read_acceptance(story)
     with story.step(f"A change of the spec, slot by slot, with {streams} streams in flight"):
@@ -284,6 +290,7 @@ def tell(story: Story, *, streams: int, max_tokens: int) -> None:
     with story.step("What is there now"):
         shell("kubectl", "get", "sdd", "-n", NAMESPACE, "-o", "wide")
         shell("kubectl", "get", "pods", "-n", NAMESPACE, "-o", "wide")
+        read_acceptance(story)
     where_next(story)
 
 
