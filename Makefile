@@ -10,6 +10,8 @@ PY := $(VENV)/bin/python
 LOCAL := $(PY) -m specdecode_local
 CRD := charts/specdecode-operator/templates/crd.yaml
 N ?= 18
+# What the tests serve with; `make images` builds the others too.
+TESTED := operator engine-standin engine-cpu-0.33.0
 
 .PHONY: help
 help: ## list the targets
@@ -59,14 +61,14 @@ dev: venv ## run the operator from this folder against the local cluster, restar
 # --- checks ---------------------------------------------------------------------------------------------------------
 .PHONY: test lint format unit cluster-test crd lock
 test: lint unit up ## everything: lint, types, layers, unit, property, chart and cluster tests
-	@$(LOCAL) images
+	@$(LOCAL) images $(TESTED)
 	$(PY) -m pytest tests/charts tests/cluster
 
 unit: venv ## unit and property tests: no cluster needed
 	@$(PY) -m pytest tests/unit tests/property
 
 cluster-test: up ## the tests on the real control plane alone
-	@$(LOCAL) images
+	@$(LOCAL) images $(TESTED)
 	$(PY) -m pytest tests/charts tests/cluster
 
 lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is fresh
