@@ -20,6 +20,12 @@ def manifest(series: Path) -> Manifest:
     return releases.manifest(series)
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes are killed here, machines do not lose power: what was written is there without a flush."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     folder = tmp_path / "site-packages"
