@@ -40,9 +40,12 @@ def _refusal(name: str, switchable: Mapping[str, bool]) -> Finding:
 
 @functools.cache
 def disabled() -> frozenset[str]:
-    """What this process has switched off.  Raises Refused as `parse` does."""
+    """What this process has switched off.  Raises Refused as `parse` does, and without an engine to switch."""
+    value = os.environ.get(VARIABLE, "")
+    if not value.strip():
+        return frozenset()
     line = manifests.of_installed_release()
-    return parse(os.environ.get(VARIABLE, ""), {o.name: o.switchable for o in line.optimizations})
+    return parse(value, {o.name: o.switchable for o in line.optimizations})
 
 
 def enabled(name: str) -> bool:
