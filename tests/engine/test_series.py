@@ -21,6 +21,7 @@ OURS = {
     "splitkv-decode",
     "skip-draft-rebuild",
     "uniform-mamba-metadata",
+    "telemetry",
 }
 UPSTREAM = {"0.30.0": set(), "0.33.0": {"mtp-fused-metadata", "prefix-cache-tail", "skip-draft-rebuild"}}
 

@@ -65,10 +65,17 @@ class Exposition:
         self._draft_tokens.inc(draft_tokens)
         at_least = [drafts, *accepted_at]
         for position, count in enumerate(accepted_at):
-            self._accepted[position].inc(count)
+            self._position(position).inc(count)
         exactly = [more - fewer for more, fewer in zip(at_least, [*at_least[1:], 0], strict=True)]
-        buckets = [*exactly, *[0] * (len(layout.LENGTH_BOUNDS) + 1 - len(exactly))]
+        bounds = len(layout.LENGTH_BOUNDS)
+        buckets = [*exactly[:bounds], *[0] * (bounds - len(exactly)), sum(exactly[bounds:])]
         _raise(self._lengths, buckets, float(drafts + sum(accepted_at)))
+
+    def _position(self, position: int) -> Counter:
+        """An engine may draft more than the operator allows: its later positions get a series when they come up."""
+        if position < len(self._accepted):
+            return self._accepted[position]
+        return self._metrics.accepted.labels(*self._common, str(position))
 
     def add_finished(self, requests: int) -> None:
         """Count finished requests."""

@@ -27,6 +27,8 @@ class Recorder:
         self._step = 0
         self._cell = 0
         self._live = False
+        self._began = 0.0
+        self._rebuilding = 0.0
 
     def begin_step(self, running: int, *, mixed: bool) -> None:
         """A step of `running` requests starts; `mixed` if any of them still prefills."""
@@ -34,6 +36,12 @@ class Recorder:
         self._cell = layout.cell(running, mixed=mixed)
         self._step += 1
         self._live = True
+        self._began = perf_counter()
+
+    def prepared(self) -> None:
+        """The target's inputs are ready: the time since `begin_step` is input preparation."""
+        if self._live:
+            self.increments.observe(layout.SPAN_INDEX["input_prep_host"], self._cell, perf_counter() - self._began)
 
     def skip_step(self) -> None:
         """What follows is no step of a user's (a profiling or capture run): count nothing."""
@@ -49,18 +57,35 @@ class Recorder:
         yield
         self.increments.observe(layout.SPAN_INDEX[span], self._cell, perf_counter() - start)
 
+    def start(self, span: str) -> int | None:
+        """Begin a device span on every `every`-th step; None on the others."""
+        if not self._live or self._step % self._every:
+            return None
+        return self.ring.begin(layout.SPAN_INDEX[span], self._cell)
+
     @contextmanager
     def device(self, span: str) -> Iterator[None]:
         """Bracket a block with device events, on every `every`-th step."""
-        if not self._live or self._step % self._every:
-            yield
-            return
-        slot = self.ring.begin(layout.SPAN_INDEX[span], self._cell)
+        slot = self.start(span)
         yield
         self.ring.end(slot)
 
+    @contextmanager
+    def propose(self) -> Iterator[None]:
+        """Round one propose call."""
+        self._rebuilding = 0.0
+        with self.host("propose_host"), self.device("propose_gpu"):
+            yield
+        if self._live:
+            self.increments.observe(layout.SPAN_INDEX["draft_rebuild_host"], self._cell, self._rebuilding)
+
+    def rebuilt(self, seconds: float) -> None:
+        """Draft metadata was built; a propose that builds more than once counts the sum."""
+        self._rebuilding += seconds
+
     def ship(self) -> bytes | None:
-        """Increments to send with this step's output, or None."""
+        """The step is over: increments to send with its output, or None."""
+        self._live = False
         return self.increments.drain(perf_counter())
 
 
