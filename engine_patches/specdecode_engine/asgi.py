@@ -1,4 +1,4 @@
-"""`/specdecode/attestation` and `/specdecode/ready` on the engine's port: `--middleware specdecode_engine.asgi.Attested`.
+"""`/specdecode/attestation` and `/specdecode/ready`, by `--middleware specdecode_engine.asgi.Attested`.
 
 The attestation is made once, when the server starts: it is of the files this process was started from.
 """
