@@ -64,8 +64,8 @@ test: lint unit up ## everything: lint, types, layers, unit, property, chart and
 	@$(LOCAL) images $(TESTED)
 	$(PY) -m pytest tests/charts tests/cluster
 
-unit: venv ## unit and property tests: no cluster needed
-	@$(PY) -m pytest tests/unit tests/property
+unit: venv ## unit, property and patch tests: no cluster needed
+	@$(PY) -m pytest -m "not wheels" tests/unit tests/property tests/engine
 
 cluster-test: up ## the tests on the real control plane alone
 	@$(LOCAL) images $(TESTED)

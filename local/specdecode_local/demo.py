@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -145,7 +144,7 @@ def await_settled(shell: Shell, story: Story, *, seconds: float) -> dict[str, An
 def install_operator(shell: Shell) -> None:
     repository, digest = images.ref("operator").split("@")
     shell(
-        "helm", "upgrade", "--install", OPERATOR, "charts/specdecode-operator",
+        "helm", "upgrade", "--install", OPERATOR, str(paths.REPOSITORY / "charts/specdecode-operator"),
         "--namespace", SYSTEM_NAMESPACE, "--create-namespace",
         "--set", f"image.repository={repository}", "--set", f"image.digest={digest}",
         "--wait", "--timeout", "3m",
@@ -158,7 +157,7 @@ def apply_example(shell: Shell, story: Story) -> None:
         return
     engine = images.ref(ENGINE_IMAGE)
     story.saw(f"$ sed 's|{PLACEHOLDER}|{engine}|' {EXAMPLE} | kubectl apply -n {NAMESPACE} -f -")
-    manifest = Path(EXAMPLE).read_text().replace(PLACEHOLDER, engine)
+    manifest = (paths.REPOSITORY / EXAMPLE).read_text().replace(PLACEHOLDER, engine)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     shell("kubectl", "apply", "-f", "-", stdin=json.dumps(namespace), show=False)
     story.saw(shell("kubectl", "apply", "-n", NAMESPACE, "-f", "-", stdin=manifest, show=False).strip())

@@ -277,7 +277,14 @@ def test_scaling_goes_through_the_same_bounds(kubectl: Command, table: BadInputT
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_is_taken(kubectl: Command, path: Path) -> None:
-    kubectl("create", "--dry-run=server", "-n", "default", "-f", str(path))
+    manifest = path.read_text().replace("image: ENGINE_IMAGE", f"image: registry.example/engine@{DIGEST}")
+    kubectl("create", "--dry-run=server", "-n", "default", "-f", "-", stdin=manifest)
+
+
+def test_an_example_whose_image_was_not_filled_in_is_refused(kubectl: Command) -> None:
+    example = Path(__file__).parents[2] / "examples" / "local-cpu.yaml"
+    with pytest.raises(CommandFailed, match=r"spec\.engine\.image"):
+        kubectl("create", "--dry-run=server", "-n", "default", "-f", str(example))
 
 
 def test_defaults_show_in_the_object(kubectl: Command) -> None:
