@@ -203,7 +203,7 @@ def test_a_reference_is_given_only_for_the_inputs_as_they_are(monkeypatch: pytes
 @pytest.mark.parametrize(
     ("output", "network"),
     [
-        ("ReadTimeoutError: HTTPSConnectionPool(host='pypi.org', port=443): Read timed out.", True),
+        ("ReadTimeoutError: HTTPSConnectionPool(host='registry.example', port=443): Read timed out.", True),
         ("E: Failed to fetch http://deb.debian.org/debian/pool/x.deb", True),
         ("error: dial tcp: lookup host: no such host", True),
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.", False),
