@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -71,7 +71,8 @@ def remove_everything() -> list[Path]:
     fixed = footprint.ours()
     footprint.remove()
     mounts.unmount(mounts.ours())
-    shutil.rmtree(paths.STATE, ignore_errors=True)
+    # Unpacked engine images are hundreds of thousands of files; and a mount that was overlooked must not be emptied.
+    subprocess.run(["rm", "-rf", "--one-file-system", str(paths.STATE)], check=False, capture_output=True)
     return fixed
 
 
