@@ -7,6 +7,7 @@ import json
 
 from apiserver import Object
 from commands import Command
+from gateway import complete
 from objects import (
     COMPLETIONS_URL,
     LONG_DRAIN,
@@ -76,6 +77,8 @@ def test_fifty_streams_of_half_a_minute_outlive_the_roll_of_every_slot(
     )
     workspace.await_settled(name)
     workspace.await_condition(name, names.CONDITION_ROUTABLE, status="True")
+    # Accepted comes moments before a new route is in force at the proxy; what is tested here starts once it serves.
+    workspace.await_that("a completion comes through the gateway", lambda: complete(hostname), seconds=30)
     before = uids(workspace.pods(name))
     with workspace.history(name) as history:
         report = asyncio.run(roll_under_load(workspace, name, hostname, drafts(2)))
