@@ -7,6 +7,7 @@ power cut. Works on cgroup v1 (each controller has a hierarchy), v2 (one hierarc
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 MOUNT = Path("/sys/fs/cgroup")
@@ -69,16 +70,17 @@ def pod_processes() -> set[int]:
 def _processes(folder: str) -> set[int]:
     found: set[int] = set()
     for top in hierarchies():
-        for file in (top / folder).glob("**/cgroup.procs"):
+        # os.walk, since folders go away while their containers end, and pathlib's glob raises then.
+        for path, _, _ in os.walk(top / folder):
             with contextlib.suppress(OSError):
-                found.update(int(line) for line in file.read_text().split())
+                found.update(int(line) for line in (Path(path) / "cgroup.procs").read_text().split())
     return found - {0}
 
 
 def remove() -> list[Path]:
     """Removes the folders, deepest first. Returns those that would not go, because a process is still in them."""
     for top in hierarchies():
-        folders = [path for path in (top / ROOT).glob("**/") if path.is_dir()]
+        folders = [Path(path) for path, _, _ in os.walk(top / ROOT)]
         for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
             with contextlib.suppress(OSError):
                 folder.rmdir()
