@@ -127,6 +127,8 @@ def progressing(it: Situation) -> Said:
         return Said("True", names.REASON_SCALING, move.waiting or f"Going to {goal.replicas} slots. {count}")
     if serving(it.arms) < goal.replicas:
         return Said("True", names.REASON_STARTING, f"Revision {goal.target} is starting. {count}")
+    if not move.done:
+        return Said("True", names.REASON_STARTING, f"{count} {_settled(it, goal)} of {goal.replicas} have settled.")
     return Said("True", names.REASON_COMPLETE, f"Revision {goal.target} holds all {goal.replicas} slots.")
 
 
@@ -159,6 +161,11 @@ def routable(it: Situation) -> Said:
     if accepted or (meanwhile and before is not None and before.reason == names.REASON_ROUTE_ACCEPTED):
         return Said("True", names.REASON_ROUTE_ACCEPTED, f"Gateway {gateway} takes the route; weights: {shares}.")
     return Said("False", names.REASON_ROUTE_PENDING, f"Waits for gateway {gateway} to accept the route.")
+
+
+def _settled(it: Situation, goal: Goal) -> int:
+    arm = it.arms.get(goal.target)
+    return arm.settled(goal.settle, it.now) if arm else 0
 
 
 def _only(arms: Mapping[Revision, Arm], target: Revision) -> bool:

@@ -40,6 +40,21 @@ def test_the_first_revision_is_stable_at_once() -> None:
     assert "candidate" not in fleet.obj["status"]
 
 
+def test_it_is_complete_only_once_all_slots_have_settled_and_are_routed_to() -> None:
+    fleet = Fleet.of(three())
+    fleet.reconcile()
+    fleet.replicaset_controller()
+    fleet.kubelet()
+    fleet.endpoints_controller()
+    fleet.reconcile()
+    assert fleet.routed() == {}
+    assert fleet.condition("Progressing")["reason"] == names.REASON_STARTING
+    assert fleet.condition("Progressing")["message"] == "3 of 3 slots serve. 0 of 3 have settled."
+    fleet.settle()
+    assert fleet.condition("Progressing")["reason"] == names.REASON_COMPLETE
+    assert list(fleet.routed().values()) == [3]
+
+
 def test_at_rest_there_is_nothing_to_do(serving: Fleet) -> None:
     made = serving.planned()
     assert made.actions == ()
