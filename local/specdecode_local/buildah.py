@@ -163,7 +163,9 @@ class Storage:
     def push(self, tag: str, destination: str, on_step: Callable[[str], None]) -> str:
         """Pushes the image; its digest in the registry. Raises LocalError."""
         digest = self.root / "digest"
-        options = ["--tls-verify=false", "--compression-level", "1", "--digestfile", str(digest)]
+        # zstd: containerd unpacks it several times as fast as gzip.
+        options = ["--tls-verify=false", "--compression-format", "zstd", "--compression-level", "1"]
+        options += ["--digestfile", str(digest)]
         self.run("push", ["push", *options, tag, f"docker://{destination}"], on_step)
         return digest.read_text().strip()
 
