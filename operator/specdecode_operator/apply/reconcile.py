@@ -99,6 +99,8 @@ class Reconciler:
             said = [(each.reason, each.message) for each in refusals]
             status = refused(status, desired.status, said, desired.generation, now)
             events = narrate(desired.status, status, ())
+            if status != desired.status:
+                logger.warning("%s: %s", key, " ".join(each.message for each in refusals))
             self.meters.errors.labels(kinds.SDD.kind, refusals[0].reason).inc()
         await self.write_status(key, obj, status)
         await self.recorder.say(key, desired.uid, events, now)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from specdecode_operator.apply import kinds
-from specdecode_operator.apply.client import NamespaceTerminating, error_from
+from specdecode_operator.apply.client import Invalid, NamespaceTerminating, error_from
 from specdecode_operator.apply.execute import same_owner
 from specdecode_operator.apply.gather import mount_words
 from specdecode_operator.apply.meters import Meters
@@ -92,6 +92,10 @@ def test_a_hanging_reconcile_is_said(watch: Watch) -> None:
 @pytest.mark.parametrize("body", [b"", b"not json", b"[]", b"null", b"<html>"])
 def test_a_failure_without_a_status_is_still_a_failure(body: bytes) -> None:
     assert error_from(502, body, {"Retry-After": "3"}).retry_after == 3
+
+
+def test_a_manifest_that_is_too_large_is_refused_like_one_that_is_wrong() -> None:
+    assert isinstance(error_from(413, b"Request entity too large", {}), Invalid)
 
 
 def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
