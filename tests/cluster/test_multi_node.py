@@ -19,8 +19,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "gb200-multi-tray.yaml"
 NAME = "kimi"
 QUIET_SECONDS = 15
 
-# They install the same kinds for the whole cluster.
-pytestmark = pytest.mark.xdist_group("multi-node")
+# They install kinds for the whole cluster, which a row of test_bad_input must find absent: after it, not beside it.
+pytestmark = pytest.mark.xdist_group("test_bad_input")
 
 
 def example(replicas: int) -> Object:
