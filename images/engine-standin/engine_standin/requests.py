@@ -142,6 +142,16 @@ def event(body: dict[str, Any]) -> bytes:
 
 DONE = b"data: [DONE]\n\n"
 
+SERVER_ERROR: dict[str, Any] = {
+    "error": {
+        "message": "The engine's core ended before the request did.",
+        "type": "InternalServerError",
+        "param": None,
+        "code": 500,
+    }
+}
+"""What a request gets whose engine went away under it."""
+
 
 def _envelope(generation: Generation, object_name: str, identity: str, created: int) -> dict[str, Any]:
     return {"id": identity, "object": object_name, "created": created, "model": generation.model}

@@ -2,7 +2,9 @@
 
 The drain is vLLM 0.33's: after SIGTERM the port stays open and /health stays 200, requests in flight go on for up to
 `--shutdown-timeout` seconds, and a request that arrives in that time is answered with 200, no text and the finish
-reason `abort`. So whoever drains an engine has to take it out of the traffic first.
+reason `abort`. So whoever drains an engine has to take it out of the traffic first. What is still in flight when the
+time is up fails, since the engine's core is killed under it: 500, or in a stream an error event. Only without a
+timeout, where the core is told to abort, does a request in flight end with 200 and `abort` too.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ CONNECTION_CLOSE_SECONDS = 1.0
 """Time that connections get to close once nothing is in flight any more."""
 
 
+class CoreKilled(Exception):
+    """The engine's core was killed under a request: the shutdown timeout was over before it ended."""
+
+
 class Engine:
     """What would be the model: paces requests, counts them, and can be drained."""
 
@@ -50,6 +56,7 @@ class Engine:
         self.started = time.monotonic()
         self.draining = False
         self.aborted = asyncio.Event()
+        self.killed = False
         self.idle = asyncio.Event()
         self.idle.set()
         self.running = 0
@@ -60,7 +67,10 @@ class Engine:
         return after < 0 or time.monotonic() - self.started < after
 
     async def generate(self, generation: Generation) -> AsyncIterator[Step]:
-        """The steps of a request, each when it is due; ends early when everything is aborted."""
+        """The steps of a request, each when it is due; ends early when everything is aborted.
+
+        Raises CoreKilled where the engine itself would lose its core.
+        """
         began = time.monotonic()
         first = True
         for step in steps(
@@ -70,6 +80,8 @@ class Engine:
             tokens_per_second=self.settings.tokens_per_second,
         ):
             await self._until(began + step.due)
+            if self.killed:
+                raise CoreKilled
             if self.aborted.is_set():
                 return
             self.meters.observe(step)
@@ -106,6 +118,7 @@ class Engine:
         try:
             await asyncio.wait_for(self.idle.wait(), timeout)
         except TimeoutError:
+            self.killed = timeout > 0
             self.aborted.set()
             return False
         return True
@@ -212,8 +225,11 @@ class Routes:
     async def _whole(self, _: web.Request, generation: Generation, identity: str) -> tuple[web.StreamResponse, str]:
         created = int(time.time())
         tokens = 0
-        async for step in self.engine.generate(generation):
-            tokens += step.tokens
+        try:
+            async for step in self.engine.generate(generation):
+                tokens += step.tokens
+        except CoreKilled:
+            return web.json_response(requests.SERVER_ERROR, status=500), "abort"
         reason = "length" if tokens == generation.max_tokens else "abort"
         body = requests.answer(generation, identity=identity, created=created, tokens=tokens, reason=reason)
         return web.json_response(body), reason
@@ -253,6 +269,9 @@ class Routes:
                     requests.usage_chunk(generation, identity=identity, created=created, tokens=tokens)
                 )
             await response.write(requests.DONE)
+            await response.write_eof()
+        except CoreKilled:
+            await response.write(requests.event(requests.SERVER_ERROR) + requests.DONE)
             await response.write_eof()
         except ConnectionResetError:
             # The client went away; the engine aborts such a request too.

@@ -1,7 +1,7 @@
 """Prometheus with Kubernetes discovery: what the chart's monitors mean, written as scrape rules.
 
-Target labels are namespace, pod, pod_uid, node, specdecode_name and specdecode_revision; whatever tells one arm of a
-rollout from another is derived from the revision.
+Target labels are the operator's own table, as in its PodMonitors; whatever tells one arm of a rollout from another is
+derived from the revision.
 """
 
 from __future__ import annotations
@@ -12,20 +12,12 @@ import yaml
 
 from specdecode_local import addresses, certs, paths, probe
 from specdecode_local.process import Component
+from specdecode_operator.api.names import TARGET_LABELS
 
 SCRAPE_INTERVAL = "5s"
 RETENTION = "6h"
 
 Rule = dict[str, Any]
-
-TARGET_LABELS = {
-    "namespace": "__meta_kubernetes_namespace",
-    "pod": "__meta_kubernetes_pod_name",
-    "pod_uid": "__meta_kubernetes_pod_uid",
-    "node": "__meta_kubernetes_pod_node_name",
-    "specdecode_name": "__meta_kubernetes_pod_label_specdecode_io_name",
-    "specdecode_revision": "__meta_kubernetes_pod_label_specdecode_io_revision",
-}
 
 URL = f"http://{addresses.NODE}:{addresses.PROMETHEUS_PORT}"
 

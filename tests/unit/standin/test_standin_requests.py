@@ -188,6 +188,22 @@ async def test_a_drain_without_a_timeout_ends_running_streams_as_aborted() -> No
             assert (await events(running))[-1]["choices"][0]["finish_reason"] == "abort"
 
 
+async def test_what_outlasts_the_shutdown_timeout_fails_as_when_the_engine_loses_its_core() -> None:
+    request = {"prompt": "hello", "max_tokens": 1000}
+    async with serving("--shutdown-timeout", "1", settings=Settings(tokens_per_second=50)) as (engine, client):
+        whole = asyncio.create_task(client.post("/v1/completions", json=request))
+        async with client.post("/v1/completions", json={**request, "stream": True}) as stream:
+            while engine.running < 2:
+                await stream.content.readline()
+            assert not await engine.drain()
+            last = (await events(stream))[-1]
+        assert last["error"]["code"] == 500
+        assert "choices" not in last
+        async with await whole as response:
+            assert response.status == 500
+            assert (await response.json())["error"]["type"] == "InternalServerError"
+
+
 async def test_fifty_streams_at_once_each_come_back_whole() -> None:
     request = {"prompt": "hello", "max_tokens": 200, "stream": True}
     async with serving(settings=Settings(tokens_per_second=400)) as (_, client):
