@@ -35,7 +35,7 @@ def arguments(target: str, drafter: str, port: int) -> list[str]:
     return [
         *(f"/models/{target}", "--served-model-name", "m", "--host", "127.0.0.1", "--port", str(port)),
         *("--dtype", "bfloat16", "--enforce-eager", "--max-model-len", "1024", "--max-num-seqs", "4"),
-        *("--max-num-batched-tokens", "128", "--kv-cache-memory-bytes", str(64 * 1024**2)),
+        *("--max-num-batched-tokens", "64", "--kv-cache-memory-bytes", str(64 * 1024**2)),
         *("--enable-prefix-caching", "--enable-prompt-tokens-details", "--seed", "0"),
         *("--speculative-config", json.dumps(speculative)),
     ]
