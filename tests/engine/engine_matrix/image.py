@@ -22,11 +22,22 @@ class Image:
     environment: Mapping[str, str]
 
     def command(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
-        """How to run `words` inside.  /proc and /dev are the machine's, and nothing stays mounted."""
+        """How to run `words` inside.  /proc, /sys and /dev are the machine's; nothing stays mounted."""
         merged = {**self.environment, "HOME": "/tmp", **(environment or {})}
-        enter = 'mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"'
+        mounts = "".join(f'mount --rbind /{name} "$0/{name}" && ' for name in ("proc", "sys", "dev"))
         settings = [f"{name}={value}" for name, value in merged.items()]
-        return ["unshare", "--mount", "sh", "-c", enter, str(self.root), "env", "-i", *settings, *words]
+        return [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            f'{mounts}exec chroot "$0" "$@"',
+            str(self.root),
+            "env",
+            "-i",
+            *settings,
+            *words,
+        ]
 
     def run(self, *words: str) -> str:
         """The output of a command that has to succeed."""
