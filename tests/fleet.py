@@ -148,7 +148,7 @@ class Fleet:
         if item is not None and item["metadata"]["uid"] == action.uid:
             del self.children[(action.kind, action.name)]
             if action.kind == "ReplicaSet":
-                for pod in self.pods_of(item["metadata"]["labels"][names.LABEL_REVISION]):
+                for pod in self.pods_of(selected(item)):
                     self.terminate(pod)
 
     # --- Everybody else -----------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ class Fleet:
     def replicaset_controller(self) -> None:
         """Make missing pods; of a surplus take the unready, then the cheapest, then the youngest."""
         for item in self.workloads():
-            revision = item["metadata"]["labels"][names.LABEL_REVISION]
+            revision = selected(item)
             alive = [pod for pod in self.pods_of(revision) if not terminating(pod)]
             for _ in range(item["spec"]["replicas"] - len(alive)):
                 self._make_pod(item, revision)
@@ -232,7 +232,7 @@ class Fleet:
         return [item for (kind, _), item in sorted(self.children.items()) if kind == "ReplicaSet"]
 
     def replicas(self) -> dict[str, int]:
-        return {item["metadata"]["labels"][names.LABEL_REVISION]: item["spec"]["replicas"] for item in self.workloads()}
+        return {selected(item): item["spec"]["replicas"] for item in self.workloads()}
 
     def pods_of(self, revision: str) -> list[Json]:
         return [pod for pod in self.pods.values() if pod["metadata"]["labels"][names.LABEL_REVISION] == revision]
@@ -284,6 +284,12 @@ class Fleet:
     def _next(self) -> str:
         self._serial += 1
         return str(self._serial)
+
+
+def selected(workload: Json) -> str:
+    """The revision of the pods that it counts as its own."""
+    revision: str = workload["spec"]["selector"]["matchLabels"][names.LABEL_REVISION]
+    return revision
 
 
 def stamp(moment: datetime) -> str:

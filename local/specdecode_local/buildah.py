@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from specdecode_local import paths
+from specdecode_local import mounts, paths
 from specdecode_local.errors import LocalError
 
 ATTEMPTS = 3
@@ -48,6 +48,9 @@ NETWORK_FAILURES = (
     "504 Gateway",
 )
 """What a registry in trouble looks like in a build's output; only these are tried again."""
+
+STORAGE_FAILURES = ("layer not known", "image not known", "container not known", "identifier is not ")
+"""What buildah says when its storage contradicts itself; a build's own steps never see the storage."""
 
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
@@ -91,6 +94,10 @@ def pip_files(machine: Mapping[str, str]) -> list[Path]:
     return [*usual, *([Path(own)] if own else [])]
 
 
+class StorageBrokenError(LocalError):
+    """What earlier builds left contradicts itself, as after a power cut; dropped, everything can be built again."""
+
+
 class Storage:
     """The unpacked layers of one image, and the commands on them."""
 
@@ -98,6 +105,10 @@ class Storage:
         self.name = name
         self.root = paths.cache() / "containers" / name
         self.run_root = Path("/run/specdecode-images") / name
+        self.temporary = self.root / "tmp"
+        """buildah's own is /var/tmp, where a killed build leaves layers of gigabytes for good."""
+        self.begun = self.root / "begun"
+        """There while a command runs: one that was killed may have left half a layer."""
         self.log = paths.cache() / "images" / f"{name}.log"
 
     def command(self, *arguments: str) -> list[str]:
@@ -116,9 +127,9 @@ class Storage:
         return "overlay" if subprocess.run([*probe, "images"], capture_output=True).returncode == 0 else "vfs"
 
     def start_from(self, base: str) -> None:
-        """Drops what was built on another base: no layer of it can be used again."""
+        """Drops what was built on another base, of which no layer can be used again, and what a killed build left."""
         note = self.root / "base"
-        if self.root.is_dir() and (not note.is_file() or note.read_text() != base):
+        if self.begun.exists() or not note.is_file() or note.read_text() != base:
             self.drop()
         self.root.mkdir(parents=True, exist_ok=True)
         note.write_text(base)
@@ -131,10 +142,15 @@ class Storage:
         tag: str,
         arguments: Mapping[str, str],
         secrets: Mapping[str, Path],
+        layers: bool,
         on_step: Callable[[str], None],
     ) -> None:
-        """Builds the image and tags it. Raises LocalError."""
-        options = ["--isolation", "chroot", "--timestamp", "0", "--layers", "--tls-verify=false", "--format", "oci"]
+        """Builds the image and tags it. Raises LocalError.
+
+        `layers` keeps the result of each step for the next build; without it no step's result is written down.
+        """
+        options = ["--isolation", "chroot", "--timestamp", "0", "--tls-verify=false", "--format", "oci"]
+        options += [f"--layers={str(layers).lower()}"]
         for name, value in sorted(arguments.items()):
             options += ["--build-arg", f"{name}={value}"]
         for name, file in sorted(secrets.items()):
@@ -147,21 +163,28 @@ class Storage:
     def push(self, tag: str, destination: str, on_step: Callable[[str], None]) -> str:
         """Pushes the image; its digest in the registry. Raises LocalError."""
         digest = self.root / "digest"
-        options = ["--tls-verify=false", "--compression-level", "1", "--digestfile", str(digest)]
+        # zstd: containerd unpacks it several times as fast as gzip.
+        options = ["--tls-verify=false", "--compression-format", "zstd", "--compression-level", "1"]
+        options += ["--digestfile", str(digest)]
         self.run("push", ["push", *options, tag, f"docker://{destination}"], on_step)
         return digest.read_text().strip()
 
     def drop(self) -> None:
-        """Removes everything unpacked. Mounts that a killed build left behind go first."""
-        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-        for mount in sorted((m for m in mounts if m.startswith((f"{self.root}/", f"{self.run_root}/"))), reverse=True):
-            subprocess.run(["umount", "--lazy", mount], check=False)
-        shutil.rmtree(self.root, ignore_errors=True)
-        shutil.rmtree(self.run_root, ignore_errors=True)
+        """Removes everything unpacked. Mounts that a killed build left behind go first.
+
+        Under another name, so that a build that comes after a drop was killed doesn't find half a storage.
+        """
+        for folder in (self.root, self.run_root):
+            mounts.unmount(mounts.at_or_below(folder))
+            dropped = folder.with_name(f".{folder.name}.dropped")
+            for present in (dropped, folder):
+                if present.exists():
+                    shutil.rmtree(present.replace(dropped), ignore_errors=True)
 
     def run(self, what: str, arguments: list[str], on_step: Callable[[str], None]) -> None:
         """Runs buildah, its output in the image's log; a registry's trouble is met with a few tries."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.temporary.mkdir(parents=True, exist_ok=True)
         output = ""
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -176,10 +199,16 @@ class Storage:
 
     def _attempt(self, arguments: list[str], on_step: Callable[[str], None]) -> tuple[int, str]:
         lines: deque[str] = deque(maxlen=200)
+        self.begun.touch()
         with (
             self.log.open("w") as log,
             subprocess.Popen(
-                self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+                self.command(*arguments),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env={**os.environ, "TMPDIR": str(self.temporary)},
             ) as process,
         ):
             watch = threading.Timer(ATTEMPT_SECONDS, process.terminate)
@@ -194,6 +223,8 @@ class Storage:
             if watch.finished.is_set():
                 lines.append(f"timed out after {ATTEMPT_SECONDS:.0f} s\n")
             watch.cancel()
+        if process.returncode >= 0:
+            self.begun.unlink(missing_ok=True)
         return process.returncode, "".join(lines)
 
     def _failure(self, what: str, output: str) -> LocalError:
@@ -204,7 +235,8 @@ class Storage:
                 detail=tail,
                 remedy=f"check the network, then run the same command again; the whole output is in {self.log}",
             )
-        return LocalError(f"image {self.name}: {what} failed", detail=tail, remedy=f"the whole output is in {self.log}")
+        kind = StorageBrokenError if is_storage_failure(output, self.root) else LocalError
+        return kind(f"image {self.name}: {what} failed", detail=tail, remedy=f"the whole output is in {self.log}")
 
 
 def drop_all() -> None:
@@ -212,6 +244,12 @@ def drop_all() -> None:
     parent = paths.cache() / "containers"
     for folder in parent.iterdir() if parent.is_dir() else ():
         Storage(folder.name).drop()
+
+
+def is_storage_failure(output: str, root: Path) -> bool:
+    """Whether buildah failed over its own storage rather than over a step."""
+    errors = [line for line in output.splitlines() if line.startswith("Error: ")]
+    return any(sign in line for line in errors for sign in (*STORAGE_FAILURES, f"{root}/"))
 
 
 def is_network_failure(output: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -16,7 +17,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,11 @@ from specdecode_local.progress import Progress
 
 KUBERNETES_VERSION = "v1.34.4"
 """The newest line whose kubelet still starts on cgroup v1 without a flag."""
+
+OLDEST_KUBERNETES_VERSION = "v1.32.13"
+"""The oldest line that the operator supports; its API server must take our CRD."""
+
+MEGABYTE = 1 << 20
 
 ATTEMPTS = 4
 RETRY_SECONDS = 5.0
@@ -64,6 +70,8 @@ class Group:
     """Name in the build -> `module//folder` copied out of the module cache."""
     minutes: float = 1.0
     """Seen on two cores, cold; for the announcement only."""
+    on_demand: bool = False
+    """Not part of the cluster: built when a test asks for it."""
 
 
 def _kubernetes_version(version: str) -> dict[str, str]:
@@ -115,6 +123,20 @@ GROUPS = (
         minutes=0.1,
     ),
     Group("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}, minutes=0.1),
+    Group(
+        "apiextensions-1.32",
+        {"apiextensions-apiserver": "k8s.io/apiextensions-apiserver"},
+        _kubernetes_version(OLDEST_KUBERNETES_VERSION),
+        minutes=1,
+        on_demand=True,
+    ),
+    Group(
+        "leaderworkerset",
+        {},
+        folders={"crds": "sigs.k8s.io/lws//config/crd/bases"},
+        minutes=0.1,
+        on_demand=True,
+    ),
 )
 
 
@@ -124,10 +146,22 @@ def linker_flags(variables: Mapping[str, str]) -> str:
     return " ".join(["-s", "-w", *stamps])
 
 
+def load_flags(group: Group) -> list[str]:
+    """Flags that decide which packages a build is made of."""
+    return ["-tags", ",".join(group.tags)] if group.tags else []
+
+
 def build_flags(group: Group) -> list[str]:
-    """Flags of `go build` that shape what comes out; paths of this machine are not in it."""
-    tags = ["-tags", ",".join(group.tags)] if group.tags else []
-    return ["-trimpath", *tags, "-ldflags", linker_flags(group.variables)]
+    """Flags of `go build`; paths of this machine are not in what comes out.
+
+    The debug information that the linker leaves out is not compiled in the first place: a sixth less to do.
+    """
+    return ["-trimpath", *load_flags(group), "-gcflags=all=-dwarf=false", "-ldflags", linker_flags(group.variables)]
+
+
+def compiler_memory(machine: int, processors: int) -> int:
+    """Bytes up to which a compiler may let garbage lie: together they get half of the machine's memory."""
+    return min(max(machine // 2 // processors, 256 * MEGABYTE), 2048 * MEGABYTE)
 
 
 def content_hash(group: Group, go_mod: bytes, go_sum: bytes, machine: str) -> str:
@@ -162,18 +196,20 @@ def destination(group: Group) -> Path:
 
 
 def missing() -> list[Group]:
-    """The groups that would have to be built now."""
-    return [group for group in GROUPS if not destination(group).is_dir()]
+    """The groups of the cluster that would have to be built now."""
+    return [group for group in GROUPS if not group.on_demand and not destination(group).is_dir()]
 
 
 def build_all(progress: Progress, names: list[str] | None = None) -> None:
     """Builds what is missing, links everything, and drops the Go caches that the builds needed."""
-    wanted = [group for group in GROUPS if names is None or group.name in names]
+    wanted = [group for group in GROUPS if (not group.on_demand if names is None else group.name in names)]
+    to_build = [group for group in wanted if not destination(group).is_dir()]
+    for group, following in itertools.zip_longest(to_build, to_build[1:]):
+        with _modules_fetched(following), progress.step(f"build {group.name}") as step:
+            step.detail = f"{', '.join([*group.programs, *group.folders])}; about {group.minutes:g} min"
+            build(group)
+        link(group)
     for group in wanted:
-        if not destination(group).is_dir():
-            with progress.step(f"build {group.name}") as step:
-                step.detail = f"{', '.join([*group.programs, *group.folders])}; about {group.minutes:g} min"
-                build(group)
         link(group)
     if not missing():
         trim()
@@ -193,7 +229,6 @@ def build(group: Group) -> Path:
         for name, origin in group.folders.items():
             _copy_from_module(group, origin, partial / name)
         partial.rename(target)
-        shutil.rmtree(build_cache(group), ignore_errors=True)
     return target
 
 
@@ -216,9 +251,9 @@ def folder(group_name: str, name: str) -> Path:
     return destination(group) / name
 
 
-def build_cache(group: Group) -> Path:
-    """One for each group, so that dropping it after the build disturbs no other."""
-    return paths.cache() / "go-build" / group.name
+def build_cache() -> Path:
+    """One for all groups: they share Go's own library and some modules."""
+    return paths.cache() / "go-build"
 
 
 def module_cache() -> Path:
@@ -226,18 +261,30 @@ def module_cache() -> Path:
 
 
 def trim() -> None:
-    """Removes the compiler's and the modules' caches (13 GB when all is built); the user's own are not ours."""
-    shutil.rmtree(paths.cache() / "go-build", ignore_errors=True)
-    if module_cache().is_dir():
+    """Removes the compiler's and the modules' caches (13 GB when all is built); the user's own are not ours.
+
+    Not while another process builds: it does so itself at its end.
+    """
+    with ExitStack() as locks:
+        try:
+            for group in GROUPS:
+                locks.enter_context(_lock(group.name, wait=False))
+        except BlockingIOError:
+            return
+        shutil.rmtree(build_cache(), ignore_errors=True)
         # Module files are read-only, folders too: make them writable, else removal fails for anyone but root.
         for directory, _, _ in os.walk(module_cache()):
             Path(directory).chmod(0o755)
         shutil.rmtree(module_cache(), ignore_errors=True)
 
 
-def environment(group: Group) -> dict[str, str]:
-    """The go command's environment: caches of our own unless the user names theirs, and never another toolchain."""
-    ours = {"GOCACHE": str(build_cache(group)), "GOMODCACHE": str(module_cache())}
+def environment() -> dict[str, str]:
+    """The go command's environment: caches of our own unless the user names theirs, and never another toolchain.
+
+    A compiler lives for seconds, so most never collect garbage: a seventh less to do.
+    """
+    memory = compiler_memory(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), os.cpu_count() or 1)
+    ours = {"GOCACHE": str(build_cache()), "GOMODCACHE": str(module_cache()), "GOGC": "off", "GOMEMLIMIT": str(memory)}
     fixed = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false -mod=readonly"}
     return {**ours, **os.environ, **fixed}
 
@@ -252,7 +299,7 @@ def _go(group: Group, arguments: list[str]) -> str:
         result = subprocess.run(
             ["nice", "-n", "10", str(go), *arguments],
             cwd=paths.go_sources(group.name),
-            env=environment(group),
+            env=environment(),
             capture_output=True,
             text=True,
         )
@@ -262,6 +309,26 @@ def _go(group: Group, arguments: list[str]) -> str:
             break
     assert result is not None
     raise _failure(group, result.stderr)
+
+
+@contextmanager
+def _modules_fetched(group: Group | None) -> Iterator[None]:
+    """Fetches a group's modules meanwhile: what it doesn't get, or fails to, is fetched when the group is built."""
+    if group is None:
+        yield
+        return
+    command = ["nice", "-n", "15", str(gotoolchain.find()), "list", "-deps", *load_flags(group)]
+    with subprocess.Popen(
+        [*command, *group.programs.values()],
+        cwd=paths.go_sources(group.name),
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 def _failure(group: Group, output: str) -> LocalError:
@@ -291,10 +358,13 @@ def _copy_from_module(group: Group, origin: str, target: Path) -> None:
 
 
 @contextmanager
-def _lock(name: str) -> Iterator[None]:
-    """Two `up` at once build one after the other, not the same thing twice."""
+def _lock(name: str, *, wait: bool = True) -> Iterator[None]:
+    """Two `up` at once build one after the other, not the same thing twice.
+
+    Raises BlockingIOError when another process has the lock and this one shall not wait.
+    """
     folder_path = paths.cache() / "go"
     folder_path.mkdir(parents=True, exist_ok=True)
     with (folder_path / f".{name}.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

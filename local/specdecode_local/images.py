@@ -13,13 +13,13 @@ the pair.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -205,6 +205,7 @@ def build(name: str, progress: Progress | None = None) -> str:
     progress = progress or Progress()
     privilege.require_root("images are built in a chroot, and pushed to a registry that runs as root")
     registry.up()
+    remove_remains()
     base = build(recipe.base, progress) if recipe.base else None
     with _lock(name):
         digest = current_hash(name)
@@ -247,17 +248,26 @@ def _build_and_push(recipe: Recipe, digest: str, base: str | None, on_step: Call
             target = context / image_inputs.MADE / item
             target.parent.mkdir(exist_ok=True)
             recipe.made[item].make(target)
-        on_step("build")
-        storage.start_from(base or "")
-        with _pip_configuration() as pip:
-            storage.build(
-                recipe.containerfile,
-                context,
-                tag=tag,
-                arguments=arguments,
-                secrets={"pip.conf": pip},
-                on_step=on_step,
-            )
+        with _pip_configuration(recipe.name) as pip:
+
+            def build() -> None:
+                on_step("build")
+                storage.start_from(base or "")
+                storage.build(
+                    recipe.containerfile,
+                    context,
+                    tag=tag,
+                    arguments=arguments,
+                    secrets={"pip.conf": pip},
+                    layers=recipe.keeps_layers,
+                    on_step=on_step,
+                )
+
+            try:
+                build()
+            except buildah.StorageBrokenError:
+                storage.drop()
+                build()
     on_step(f"push to {REGISTRY}")
     # Again: a long build may have outlived a cluster that took its registry down with it.
     registry.up()
@@ -312,28 +322,59 @@ def _record_file(name: str) -> Path:
 @contextmanager
 def _context(name: str) -> Iterator[Path]:
     """An empty folder for a build's context, in the cache so that a full /tmp does not matter."""
-    parent = paths.cache() / "images" / "contexts"
-    parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=parent) as folder:
-        yield Path(folder)
+    folder = _context_folder(name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _context_folder(name: str) -> Path:
+    return paths.cache() / "images" / "contexts" / name
 
 
 @contextmanager
-def _pip_configuration() -> Iterator[Path]:
+def _pip_configuration(name: str) -> Iterator[Path]:
     """A file beside the context, so that no COPY can take it in; it may hold a registry's password."""
-    with tempfile.NamedTemporaryFile("w", prefix="pip-", suffix=".conf", dir=paths.cache() / "images") as file:
-        file.write(buildah.pip_configuration(os.environ, buildah.pip_files(os.environ)))
-        file.flush()
-        yield Path(file.name)
+    file = _pip_file(name)
+    file.touch(mode=0o600)
+    try:
+        file.write_text(buildah.pip_configuration(os.environ, buildah.pip_files(os.environ)))
+        yield file
+    finally:
+        file.unlink()
+
+
+def _pip_file(name: str) -> Path:
+    return paths.cache() / "images" / f"{name}.pip.conf"
+
+
+def remove_remains() -> None:
+    """Removes what killed builds left behind: contexts, and settings of pip that may hold a registry's password."""
+    folder = paths.cache() / "images"
+    for name in RECIPES:
+        with contextlib.suppress(BlockingIOError), _lock(name, wait=False):
+            shutil.rmtree(_context_folder(name), ignore_errors=True)
+            _pip_file(name).unlink(missing_ok=True)
+    # Names of an earlier version, which no build has any more.
+    for remains in folder.glob("pip-*.conf"):
+        remains.unlink(missing_ok=True)
+    for remains in folder.glob("contexts/*-????????"):
+        shutil.rmtree(remains, ignore_errors=True)
 
 
 @contextmanager
-def _lock(name: str) -> Iterator[None]:
-    """Two commands at once build an image one after the other, so the second finds it."""
+def _lock(name: str, *, wait: bool = True) -> Iterator[None]:
+    """Two commands at once build an image one after the other, so the second finds it.
+
+    Raises BlockingIOError when another has the lock and this one shall not wait.
+    """
     folder = paths.cache() / "images"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f".{name}.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 

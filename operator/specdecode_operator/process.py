@@ -117,7 +117,7 @@ class Operator:
             api=api,
             store=self.store,
             executor=Executor(api, self.store, self.meters, self.after_action),
-            recorder=Recorder(api, self.meters),
+            recorder=Recorder(api, self.meters, self.after_action),
             meters=self.meters,
             capabilities=self.capabilities,
             allowed=Allowed(self.settings.allowed_host_paths, self.settings.allowed_service_accounts),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -184,6 +186,39 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(LocalError, match="no image is called 'engine'") as error:
         images.recipe_of("engine")
     assert "engine-standin" in str(error.value)
+
+
+def test_what_killed_builds_left_goes_at_the_next_one_and_what_a_running_one_uses_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPECDECODE_CACHE", str(tmp_path))
+    folder = tmp_path / "images"
+    remains = [
+        folder / "pip-cui8i9f7.conf",
+        folder / "base.pip.conf",
+        folder / "contexts/base",
+        folder / "contexts/a-zu42rwnf",
+    ]
+    (folder / "contexts").mkdir(parents=True)
+    for path in remains:
+        path.mkdir() if "contexts" in path.parts else path.write_text("password")
+    other = (
+        "from specdecode_local import images\nwith images._lock('pause'), images._pip_configuration('pause') as file:\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", other + "    print(file, flush=True)\n    input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        used = Path(running.stdout.readline().strip())
+        assert used.stat().st_mode & 0o777 == 0o600
+        images.remove_remains()
+        assert [path for path in [*remains, used] if path.exists()] == [used]
+        running.communicate("\n")
+    assert running.returncode == 0
+    assert not used.exists()
 
 
 def test_a_reference_is_given_only_for_the_inputs_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

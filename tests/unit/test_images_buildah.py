@@ -85,7 +85,26 @@ def test_a_build_that_hangs_is_ended_and_tried_again(
 def test_dropping_a_storage_leaves_nothing_unpacked(storage: buildah.Storage) -> None:
     (storage.root / "overlay" / "layer").mkdir(parents=True)
     storage.drop()
-    assert not storage.root.exists()
+    assert list(storage.root.parent.iterdir()) == []
+
+
+def test_a_drop_that_is_killed_leaves_no_half_storage(
+    storage: buildah.Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.start_from("base@sha256:1")
+    (storage.root / "overlay" / "layer").mkdir(parents=True)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(buildah.shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            storage.drop()
+    storage.start_from("base@sha256:1")
+    assert not (storage.root / "overlay").exists()
+    storage.drop()
+    assert list(storage.root.parent.iterdir()) == []
 
 
 def test_layers_are_kept_for_the_next_build_on_the_same_base_only(storage: buildah.Storage) -> None:
@@ -96,6 +115,42 @@ def test_layers_are_kept_for_the_next_build_on_the_same_base_only(storage: build
     assert layer.is_dir()
     storage.start_from("base@sha256:2")
     assert not layer.exists()
+
+
+def test_layers_outlive_a_step_that_fails_but_not_a_build_that_was_killed(
+    storage: buildah.Storage, tmp_path: Path
+) -> None:
+    program(tmp_path, failures=9, message="sh: nonsense: not found")
+    storage.start_from("base")
+    layer = storage.root / "overlay" / "layer"
+    layer.mkdir(parents=True)
+    with pytest.raises(LocalError):
+        storage.run("build", ["bud"], lambda _: None)
+    storage.start_from("base")
+    assert layer.is_dir()
+    (tmp_path / "bin" / "buildah").write_text('#!/bin/sh\ncase "$*" in *" images") exit 0;; esac\nkill -9 $$\n')
+    with pytest.raises(LocalError):
+        storage.run("build", ["bud"], lambda _: None)
+    storage.start_from("base")
+    assert not layer.exists()
+
+
+@pytest.mark.parametrize(
+    ("message", "broken"),
+    [
+        ("Error: checking if cached image exists from a previous build: getting top layer info: layer not known", True),
+        ("Error: creating build container: Stat {root}/overlay/f634f406ffc9: no such file or directory", True),
+        ('Error: building at STEP "RUN true": while running runtime: exit status 1', False),
+        ("tool: {root}/overlay is what a step printed", False),
+    ],
+)
+def test_a_storage_that_contradicts_itself_is_told_from_a_wrong_step(
+    storage: buildah.Storage, tmp_path: Path, message: str, broken: bool
+) -> None:
+    program(tmp_path, failures=9, message=message.format(root=storage.root))
+    with pytest.raises(LocalError) as error:
+        storage.run("build", ["bud"], lambda _: None)
+    assert isinstance(error.value, buildah.StorageBrokenError) is broken
 
 
 def test_pips_registry_comes_from_files_and_the_environment_wins(tmp_path: Path) -> None:

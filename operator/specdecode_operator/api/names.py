@@ -123,8 +123,10 @@ REASON_HELD: Final = "HeldByMinAvailable"
 """minAvailable leaves no slot to give up, so no revision can be replaced."""
 
 REASON_CHILD_REFUSED: Final = "ChildRefused"
+REASON_NAME_TAKEN: Final = "NameTaken"
+"""Something that isn't this object's has the name of a child."""
+
 REASON_CRD_MISSING: Final = "ApiMissing"
-REASON_NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
 
 # Routable
 REASON_ROUTE_ACCEPTED: Final = "RouteAccepted"

@@ -42,11 +42,6 @@ class ApiError(Exception):
         self.retry_after = retry_after if retry_after is not None else float(seconds) if seconds else None
         super().__init__(f"{self.reason or code}: {self.message}")
 
-    @property
-    def namespace_terminating(self) -> bool:
-        """Whether a write was refused because its namespace is on its way out."""
-        return "NamespaceTerminating" in self.causes or "because it is being terminated" in self.message
-
 
 class NotFound(ApiError):
     """404: the object, or the whole kind, is not there."""
@@ -61,7 +56,11 @@ class Expired(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: refused by RBAC, quota, admission or a terminating namespace."""
+    """403: refused by RBAC, quota or admission."""
+
+
+class NamespaceTerminating(Forbidden):
+    """403: nothing new may be made in a namespace that is being deleted. It never comes back from that."""
 
 
 class Invalid(ApiError):
@@ -92,7 +91,10 @@ def error_from(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
         status = {}
     status.setdefault("message", body.decode(errors="replace")[:500].strip())
     after = headers.get("Retry-After", "")
-    return ERRORS.get(code, ApiError)(code, status, float(after) if after.isdigit() else None)
+    failure = ERRORS.get(code, ApiError)(code, status, float(after) if after.isdigit() else None)
+    if isinstance(failure, Forbidden) and "NamespaceTerminating" in failure.causes:
+        return NamespaceTerminating(code, status, failure.retry_after)
+    return failure
 
 
 def in_a_pod() -> bool:
@@ -126,6 +128,11 @@ class Api:
         """Close the connections."""
         await self._client.close()  # type: ignore[no-untyped-call]
 
+    async def named(self, path: str, name: str) -> Json | None:
+        """The object of that name in a collection, by the right to list it; None if it isn't there."""
+        found = (await self.get(path, {"fieldSelector": f"metadata.name={name}"})).get("items") or []
+        return found[0] if found else None
+
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Read an object or a collection."""
         return await self._request("GET", path, query=query)
@@ -141,9 +148,9 @@ class Api:
             if not token:
                 return items, page["metadata"].get("resourceVersion", "")
 
-    async def apply(self, path: str, manifest: Json, *, manager: str) -> Json:
-        """Server-side apply; what others set on our fields is taken back."""
-        query = {"fieldManager": manager, "force": "true"}
+    async def apply(self, path: str, manifest: Json, *, manager: str, force: bool = True) -> Json:
+        """Server-side apply; with `force` what others set on our fields is taken back, else that is a Conflict."""
+        query = {"fieldManager": manager, "force": str(force).lower()}
         return await self._request("PATCH", path, query=query, body=manifest, content_type=APPLY)
 
     async def merge(self, path: str, patch: Json, *, manager: str) -> Json:

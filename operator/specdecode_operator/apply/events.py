@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
 from specdecode_operator.api import names
-from specdecode_operator.apply.client import Api, ApiError, Json, NotFound, Unreachable
+from specdecode_operator.apply.client import Api, ApiError, Json, NamespaceTerminating, NotFound, Unreachable
 from specdecode_operator.apply.kinds import EVENT, SDD
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Key
@@ -26,15 +26,20 @@ MESSAGE: Final = 1000
 
 
 class Recorder:
-    """Writes events of objects; a failure to write one is logged and forgotten."""
+    """Writes events of objects; a failure to write one is logged and forgotten.
 
-    def __init__(self, api: Api, meters: Meters) -> None:
+    At most once: an event follows the status that it tells of, so a process that ends in between tells it never.
+    `after_action` is called after each, as the executor does.
+    """
+
+    def __init__(self, api: Api, meters: Meters, after_action: Callable[[str], None] = lambda _: None) -> None:
         self._api = api
         self._meters = meters
+        self._after_action = after_action
         self._said: OrderedDict[str, tuple[datetime, int]] = OrderedDict()
 
     async def say(self, key: Key, uid: str, events: Iterable[Event], now: datetime) -> None:
-        """Record the events of one object."""
+        """Record the events of one object. Raises NamespaceTerminating."""
         for event in events:
             name = _name(key, uid, event)
             last, count = self._said.get(name, (None, 0))
@@ -50,12 +55,13 @@ class Recorder:
         manifest = _manifest(key, uid, event, name, now)
         try:
             await self._repeat_or_make(key, name, manifest, count)
-            self._meters.writes.labels("Event", "create").inc()
-        except ApiError as error:
-            if not error.namespace_terminating:
-                logger.warning("%s: event %s wasn't recorded: %s", key, event.reason, error)
-        except Unreachable as error:
+        except NamespaceTerminating:
+            raise
+        except (ApiError, Unreachable) as error:
             logger.warning("%s: event %s wasn't recorded: %s", key, event.reason, error)
+            return
+        self._meters.writes.labels("Event", "create").inc()
+        self._after_action("event")
 
     async def _repeat_or_make(self, key: Key, name: str, manifest: Json, count: int) -> None:
         if count > 1:

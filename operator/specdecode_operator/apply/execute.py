@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from specdecode_operator.api import names
-from specdecode_operator.apply.client import Api, ApiError, Conflict, Forbidden, Invalid, Json, NotFound
-from specdecode_operator.apply.kinds import BY_NAME, of
+from specdecode_operator.apply.client import Api, Conflict, Forbidden, Invalid, Json, NamespaceTerminating, NotFound
+from specdecode_operator.apply.kinds import BY_NAME, CONTROLLER_REVISION, Kind, of
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Key, Store
 from specdecode_operator.plan.actions import Action, Apply, Delete, Patch
@@ -18,11 +18,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Refusal:
-    """The API server refused a child: quota, admission, a field that it doesn't take."""
+    """A child that can't be written. `reason` is one of the Progressing reasons."""
 
-    child: str
+    reason: str
     message: str
-    namespace_terminating: bool
+
+
+class NameTaken(Exception):
+    """Something that isn't this object's has the name of a child."""
 
 
 @dataclass
@@ -37,18 +40,20 @@ class Executor:
     async def carry_out(self, key: Key, actions: tuple[Action, ...]) -> tuple[Refusal, ...]:
         """Do all of it; a refused child keeps none of the others from being written.
 
-        Raises Conflict if something changed since it was read (plan again), and ApiError or Unreachable as they come.
+        Raises Conflict if something changed since it was read (plan again), NamespaceTerminating, and other ApiErrors
+        and Unreachable as they come.
         """
         refusals: list[Refusal] = []
         for action in actions:
             try:
                 await self._do(key, action)
+            except NamespaceTerminating:
+                raise
+            except NameTaken as error:
+                refusals.append(Refusal(names.REASON_NAME_TAKEN, str(error)))
             except (Invalid, Forbidden) as error:
-                refusals.append(_refusal(action, error))
-                if error.namespace_terminating:
-                    logger.info("%s: nothing more is made, its namespace is being deleted", key)
-                    break
-                logger.warning("%s: %s refused: %s", key, refusals[-1].child, error.message)
+                words = f"{_child(action)} is refused by the API server: {error.message}"
+                refusals.append(Refusal(names.REASON_CHILD_REFUSED, words))
         return tuple(refusals)
 
     async def _do(self, key: Key, action: Action) -> None:
@@ -62,10 +67,27 @@ class Executor:
     async def _apply(self, key: Key, action: Apply) -> None:
         kind = of(action.manifest)
         name = action.manifest["metadata"]["name"]
-        manifest = _guarded(action.manifest, action.if_version)
-        answer = await self.api.apply(kind.path(key.namespace, name), manifest, manager=names.FIELD_MANAGER)
+        if action.fresh:
+            answer = await self._make(key, kind, action.manifest)
+        else:
+            manifest = _guarded(action.manifest, action.if_version)
+            answer = await self.api.apply(kind.path(key.namespace, name), manifest, manager=names.FIELD_MANAGER)
         self.store.written(kind, answer)
         self._done(key, kind.kind, "apply", name, action.why)
+
+    async def _make(self, key: Key, kind: Kind, manifest: Json) -> Json:
+        """A child that the watches don't know. What has its name without their labels is taken only if it is ours."""
+        name = manifest["metadata"]["name"]
+        path = kind.path(key.namespace, name)
+        found = await self.api.named(kind.path(key.namespace), name)
+        if found is None:
+            return await self.api.apply(path, manifest, manager=names.FIELD_MANAGER, force=False)
+        if not _same_owner(found, manifest):
+            raise NameTaken(_taken(kind, found))
+        if kind == CONTROLLER_REVISION:  # its data can't change, and may come from an operator that rendered otherwise
+            labels = {"labels": manifest["metadata"]["labels"]}
+            return await self.api.merge(path, {"metadata": labels}, manager=names.FIELD_MANAGER)
+        return await self.api.apply(path, manifest, manager=names.FIELD_MANAGER)
 
     async def _patch(self, key: Key, action: Patch) -> None:
         kind = BY_NAME[(action.api_version, action.kind)]
@@ -97,9 +119,28 @@ def _guarded(manifest: Json, version: str | None) -> Json:
     return {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": version}}
 
 
-def _refusal(action: Action, error: ApiError) -> Refusal:
+def _child(action: Action) -> str:
     if isinstance(action, Apply):
-        child = f"{action.manifest['kind']} {action.manifest['metadata']['name']}"
-    else:
-        child = f"{action.kind} {action.name}"
-    return Refusal(child, error.message, error.namespace_terminating)
+        return f"{action.manifest['kind']} {action.manifest['metadata']['name']}"
+    return f"{action.kind} {action.name}"
+
+
+def _same_owner(found: Json, manifest: Json) -> bool:
+    """Whether it has our owner, or is what an object of this name left behind when it was deleted alone."""
+    owners = found["metadata"].get("ownerReferences") or ()
+    uids = {owner["uid"] for owner in owners}
+    ours = {owner["uid"] for owner in manifest["metadata"]["ownerReferences"]}
+    labels = found["metadata"].get("labels") or {}
+    wanted = manifest["metadata"]["labels"]
+    return bool(uids & ours) or (not uids and all(labels.get(key) == value for key, value in wanted.items()))
+
+
+def _taken(kind: Kind, found: Json) -> str:
+    meta = found["metadata"]
+    controller = next((each for each in meta.get("ownerReferences") or () if each.get("controller")), None)
+    maker = next((each["manager"] for each in meta.get("managedFields") or () if each.get("manager")), "somebody else")
+    whose = f"{controller['kind']} {controller['name']}" if controller else maker
+    return (
+        f"metadata.name: found {kind.kind} {meta['namespace']}/{meta['name']}, which belongs to {whose}; allowed: a "
+        f"name whose {kind.kind} is not there yet; remove that {kind.kind}, or give this object another name."
+    )

@@ -13,6 +13,8 @@ from specdecode_operator.plan.observe import Observed, condition, moment
 
 STUCK_AFTER: Final = timedelta(seconds=10)
 """A pod that has had a node for this long and no running container is asked what keeps it."""
+SUMMARY: Final = "Unable to attach or mount volumes"
+"""How the kubelet's events begin that say which volumes are missing and not why."""
 PODS_ASKED: Final = 3
 """Pods of one object whose events are read in one reconcile."""
 
@@ -77,10 +79,21 @@ async def pod_warnings(api: Api, pods: list[Json], now: datetime) -> dict[str, s
             events = (await api.get(kinds.EVENT.path(meta["namespace"]), query)).get("items") or []
         except (ApiError, Unreachable):
             continue
-        mounts = [event for event in events if event.get("reason") in ("FailedMount", "FailedAttachVolume")]
-        if mounts:
-            found[meta["uid"]] = max(mounts, key=_when).get("message", "")
+        if words := mount_words(events):
+            found[meta["uid"]] = words
     return found
+
+
+def mount_words(events: list[Json]) -> str:
+    """What keeps a pod's volumes from being mounted; empty if nothing does.
+
+    Of the newest event, but not of those that only sum up that some volume wasn't mounted in time: they come every few
+    minutes between those that name the cause, and a condition that repeated both in turn would be written each time.
+    """
+    mounts = [event for event in events if event.get("reason") in ("FailedMount", "FailedAttachVolume")]
+    causes = [event for event in mounts if not event.get("message", "").startswith(SUMMARY)]
+    newest = max(causes or mounts, key=_when, default={})
+    return str(newest.get("message", ""))
 
 
 def _stuck(pod: Json, now: datetime) -> bool:

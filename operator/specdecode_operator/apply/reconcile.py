@@ -16,7 +16,7 @@ from specdecode_operator.api import names
 from specdecode_operator.api.errors import InvalidObject
 from specdecode_operator.api.types import SpecDecodeDeployment, Status
 from specdecode_operator.apply import kinds
-from specdecode_operator.apply.client import Api, Json, NotFound
+from specdecode_operator.apply.client import Api, Json, NamespaceTerminating, NotFound
 from specdecode_operator.apply.events import Recorder
 from specdecode_operator.apply.execute import Executor, Refusal
 from specdecode_operator.apply.gather import STUCK_AFTER, creating, gather, pod_warnings, predecessor
@@ -57,6 +57,8 @@ class Reconciler:
     capabilities: Callable[[], frozenset[str]]
     allowed: Allowed = field(default_factory=Allowed)
     clock: Callable[[], datetime] = utc_now
+    leaving: dict[Key, str] = field(default_factory=dict)
+    """UIDs of objects whose namespace is being deleted: nothing is written for them any more."""
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """Plan and write; when to look again, if nothing happens before.
@@ -66,9 +68,19 @@ class Reconciler:
         try:
             obj = await self.api.get(kinds.SDD.path(key.namespace, key.name))
         except NotFound:
+            self.leaving.pop(key, None)
             return None  # garbage collection removes its children
-        if obj["metadata"].get("deletionTimestamp"):
+        uid = obj["metadata"]["uid"]
+        if obj["metadata"].get("deletionTimestamp") or self.leaving.get(key) == uid:
             return None
+        try:
+            return await self._bring(key, obj)
+        except NamespaceTerminating:
+            self.leaving[key] = uid
+            logger.info("%s: its namespace is being deleted, and the object with it; nothing more is written", key)
+            return None
+
+    async def _bring(self, key: Key, obj: Json) -> timedelta | None:
         now = self.clock()
         try:
             desired = _parse(obj)
@@ -84,17 +96,15 @@ class Reconciler:
         observed = gather(self.store, key, desired.uid, self.capabilities(), warnings)
         made = plan(desired, observed, now, self.allowed)
         refusals = await self.executor.carry_out(key, made.actions)
-        if any(refusal.namespace_terminating for refusal in refusals):
-            return None  # the object goes with its namespace
         status, events = made.status, made.events
         if refusals:
-            said = [(each.child, each.message) for each in refusals]
+            said = [(each.reason, each.message) for each in refusals]
             status = refused(status, desired.status, said, desired.generation, now)
             events = (*events, *(_refusal_event(each) for each in refusals))
         await self.write_status(key, obj, status)
         await self.recorder.say(key, desired.uid, events, now)
         if refusals:
-            raise ChildRefused("; ".join(f"{each.child}: {each.message}" for each in refusals))
+            raise ChildRefused("; ".join(each.message for each in refusals))
         return min([made.requeue_after or LONGEST, *([STUCK_AFTER] if creating(pods) else [])])
 
     async def write_status(self, key: Key, obj: Json, status: Status) -> None:
@@ -102,11 +112,11 @@ class Reconciler:
         wanted: dict[str, Any] = status.model_dump(by_alias=True, exclude_none=True, mode="json")
         if wanted == (obj.get("status") or {}):
             return
-        await self.api.put(
-            kinds.SDD.path(key.namespace, key.name, "status"),
-            {**obj, "status": wanted},
-            manager=names.FIELD_MANAGER,
-        )
+        path = kinds.SDD.path(key.namespace, key.name, "status")
+        try:
+            await self.api.put(path, {**obj, "status": wanted}, manager=names.FIELD_MANAGER)
+        except NotFound:
+            return  # deleted meanwhile
         self.meters.writes.labels(kinds.SDD.kind, "status").inc()
         logger.info("%s: status written", key)
         self.executor.after_action("status")
@@ -134,4 +144,4 @@ def _parse(obj: Json) -> SpecDecodeDeployment:
 
 
 def _refusal_event(refusal: Refusal) -> Event:
-    return Event("Warning", names.REASON_CHILD_REFUSED, f"{refusal.child} is refused: {refusal.message}")
+    return Event("Warning", refusal.reason, refusal.message)

@@ -26,7 +26,6 @@ def build(owner: Owner, spec: Spec, profile: Profile, revision: str, number: int
         revision: hash of the spec.
         number: position in the object's history, from 1.
     """
-    labels = names.revision_labels(owner.name, revision)
     data: dict[str, Any] = {
         "formVersion": LATEST_FORM,
         "engineVersion": spec.engine.version,
@@ -38,12 +37,16 @@ def build(owner: Owner, spec: Spec, profile: Profile, revision: str, number: int
     if profile.nodes_per_replica > 1:
         workers = pod.worker_template(spec, profile)
         data["workerTemplate"] = pod.identified(workers, owner.name, revision, profile, serves=False)
+    return {**identity(owner, revision), "revision": number, "data": data}
+
+
+def identity(owner: Owner, revision: str) -> dict[str, Any]:
+    """What of a ControllerRevision can be edited by hand, and is set back."""
+    labels = names.revision_labels(owner.name, revision)
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": metadata(owner, names.revision_child(owner.name, revision), labels),
-        "revision": number,
-        "data": data,
     }
 
 
@@ -51,7 +54,7 @@ def frozen(obj: Mapping[str, Any]) -> Frozen:
     """Read a ControllerRevision of ours back."""
     data = obj["data"]
     return Frozen(
-        revision=obj["metadata"]["labels"][names.LABEL_REVISION],
+        revision=obj["metadata"]["name"].rpartition("-")[2],
         form_version=data["formVersion"],
         engine_version=data["engineVersion"],
         image=data["image"],

@@ -13,12 +13,14 @@ class Apply:
     """Server-side apply of a child: it is absent, or some of it isn't as it should be.
 
     `if_version`: the resource version that the plan was made from, where acting on an older state could cost a slot too
-    many; the write then fails with Conflict and all is planned again.
+    many; the write then fails with Conflict and all is planned again. `fresh`: no child of this name is known; should
+    there be something all the same, it must not be taken over.
     """
 
     manifest: Json
     why: str
     if_version: str | None = None
+    fresh: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,14 @@ from specdecode_operator.api.types import Status
 from specdecode_operator.plan.actions import Action, Apply, Delete, Event, Patch
 
 DRIFT_KINDS = frozenset(
-    {"ReplicaSet", "LeaderWorkerSet", "Service", "HTTPRoute", "PodDisruptionBudget", "PodMonitor", "ComputeDomain"}
+    {
+        *("ControllerRevision", "ReplicaSet", "LeaderWorkerSet", "ComputeDomain"),
+        *("Service", "HTTPRoute", "PodDisruptionBudget", "PodMonitor"),
+    }
 )
+
+PASSING = frozenset({names.REASON_NOTHING_READY, names.REASON_NOT_READY, names.REASON_ROUTE_PENDING})
+"""Reasons that every start goes through."""
 
 
 def narrate(before: Status, after: Status, actions: Sequence[Action]) -> tuple[Event, ...]:
@@ -45,7 +51,7 @@ def _conditions(before: Status, after: Status) -> Iterator[Event]:
         old, new = get_condition(before.conditions, kind), get_condition(after.conditions, kind)
         if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
             continue
-        if new.status == "False" and new.reason not in (names.REASON_NOTHING_READY, names.REASON_NOT_READY):
+        if new.status == "False" and new.reason not in PASSING:
             yield Event("Warning" if kind != names.CONDITION_READY else "Normal", new.reason, new.message)
         elif old is not None and old.status == "False" and new.status == "True":
             yield Event("Normal", new.reason, new.message)

@@ -12,8 +12,6 @@ from specdecode_operator.api import names
 Json = dict[str, Any]
 Revision = NewType("Revision", str)
 
-SERVICE_LABEL: Final = "kubernetes.io/service-name"
-
 ROUTES: Final = "HTTPRoute"
 POD_MONITORS: Final = "PodMonitor"
 LEADER_WORKER_SETS: Final = "LeaderWorkerSet"
@@ -68,8 +66,15 @@ class Pod:
 
 
 def revision_of(item: Json) -> Revision:
-    """The revision that a child or pod belongs to; empty if it is of none."""
+    """The revision that a pod or an EndpointSlice belongs to, by its label; empty if it is of none."""
     return Revision((item["metadata"].get("labels") or {}).get(names.LABEL_REVISION, ""))
+
+
+def revision_of_child(child: Json) -> Revision:
+    """The revision that a child belongs to, by its name, which nobody can edit; empty if it is of none."""
+    prefix = names.revision_child(child["metadata"]["labels"][names.LABEL_NAME], "")
+    name: str = child["metadata"]["name"]
+    return Revision(name.removeprefix(prefix) if name.startswith(prefix) else "")
 
 
 def live_pods(observed: Observed) -> tuple[Pod, ...]:

@@ -27,7 +27,7 @@ from specdecode_operator.plan import observe, traffic
 from specdecode_operator.plan.actions import Action, Apply, Delete, Event, Patch
 from specdecode_operator.plan.differs import first_difference, has_beyond, merge_patch, repaired
 from specdecode_operator.plan.narrate import narrate
-from specdecode_operator.plan.observe import Json, Observed, Revision, by_name, live_pods
+from specdecode_operator.plan.observe import Json, Observed, Revision, by_name, live_pods, revision_of_child
 from specdecode_operator.plan.roles import History, Roles, history, outdated, roles, wanted_revision
 from specdecode_operator.plan.rollout import Goal, Move, RouteView, next_move
 from specdecode_operator.plan.slots import NEXT_TO_GO, Arm, Slot, arms
@@ -102,8 +102,17 @@ def _plan_revisions(
         Move({r: arm.replicas for r, arm in it.arms.items()}) if missing_api else next_move(it.arms, goal, view, it.now)
     )
     weights = _weights(it, move, view, settle)
-    troubles = _troubles(it.arms, observed, cast)
-    it = replace(it, frozen=frozen, goal=goal, move=move, weights=weights, troubles=troubles, missing_api=missing_api)
+    route = httproute.build(owner, road, weights) if routes and road else None
+    it = replace(
+        it,
+        frozen=frozen,
+        goal=goal,
+        move=move,
+        weights=weights,
+        road_in_force=bool(route and observed.route and traffic.same_road(route, observed.route)),
+        troubles=_troubles(it.arms, observed, cast),
+        missing_api=missing_api,
+    )
     status = status_of(it)
     keep = frozenset(r for r, arm in it.arms.items() if not arm.empty) | {cast.target, cast.stable}
     children = _Children(owner, observed, past, frozen, keep, view)
@@ -111,7 +120,7 @@ def _plan_revisions(
         *children.freeze(new),
         *children.services(),
         *children.workloads(move, missing_api),
-        *children.route(road if routes else None, weights),
+        *children.route(route),
         *children.budget(floor, spec.replicas, frozen.get(cast.target)),
         *children.monitor(it.desired),
         *children.marks(move.mark),
@@ -142,14 +151,16 @@ def _again(it: Situation, move: Move) -> timedelta | None:
 def _arms(desired: SpecDecodeDeployment, observed: Observed, past: History) -> dict[Revision, Arm]:
     """Arms of the revisions that can be acted on.
 
-    A workload that somebody deleted comes back with the slots that status has for it. Pods whose revision has neither a
-    workload nor its frozen self any more are nobody's: they can't be made again, and wait for whoever made them so.
+    A workload that somebody deleted comes back with the slots that status has for it, as far as they are free. Pods
+    whose revision has neither a workload nor its frozen self any more are nobody's: they can't be made again, and wait
+    for whoever made them so.
     """
     sizes = {revision: each.nodes_per_replica for revision, each in past.frozen.items()}
-    replicas = {observe.revision_of(item): int(item["spec"].get("replicas", 1)) for item in observed.workloads}
+    replicas = {revision_of_child(item): int(item["spec"].get("replicas", 1)) for item in observed.workloads}
     for role in (desired.status.stable, desired.status.candidate):
         if role is not None and role.slots and role.revision in past.frozen:
-            replicas.setdefault(Revision(role.revision), role.slots)
+            free = max(desired.spec.replicas - sum(replicas.values()), 0)
+            replicas.setdefault(Revision(role.revision), min(role.slots, free))
     pods = [pod for pod in live_pods(observed) if pod.revision in replicas or pod.revision in past.frozen]
     return arms(replicas, pods, sizes)
 
@@ -209,7 +220,7 @@ def _troubles(held: Mapping[Revision, Arm], observed: Observed, cast: Roles) -> 
     order = sorted(held, key=lambda revision: (revision != cast.target, revision != cast.stable, revision))
     found: list[Trouble] = []
     for revision in order:
-        refused = [of_workload(item) for item in observed.workloads if observe.revision_of(item) == revision]
+        refused = [of_workload(item) for item in observed.workloads if revision_of_child(item) == revision]
         pods = [pod for slot in held[revision].slots for pod in slot.pods]
         each = [of_pod(pod, observed.pod_warnings.get(pod.uid)) for pod in sorted(pods, key=lambda pod: pod.name)]
         short = held[revision].replicas > len(held[revision].standing)
@@ -229,9 +240,11 @@ class _Children:
     view: RouteView | None
 
     def freeze(self, new: Json | None) -> Iterator[Action]:
-        """A new ControllerRevision, before anything is made from it."""
+        """A new ControllerRevision, before anything is made from it. Of an old one only the labels can be edited."""
         if new is not None:
-            yield Apply(new, f"freezes revision {observe.revision_of(new)}")
+            yield Apply(new, f"freezes revision {revision_of_child(new)}", fresh=True)
+        for revision, live in self.past.objects.items():
+            yield from _settle(controllerrevision.identity(self.owner, revision), live)
 
     def services(self) -> Iterator[Action]:
         """One for all, and one for each revision that has slots."""
@@ -265,11 +278,11 @@ class _Children:
             yield from _settle(domain, domains.get(domain["metadata"]["name"]))
         yield from _settle(leaderworkerset.build(self.owner, each, replicas), live)
 
-    def route(self, road: Traffic | None, weights: Mapping[str, int]) -> Iterator[Action]:
+    def route(self, wanted: Json | None) -> Iterator[Action]:
         """The HTTPRoute, or none."""
         live = self.observed.route
-        if road is not None:
-            yield from _settle(httproute.build(self.owner, road, weights), live)
+        if wanted is not None:
+            yield from _settle(wanted, live)
         elif live is not None:
             yield _delete(live, "no spec.traffic that it could serve")
 
@@ -294,7 +307,7 @@ class _Children:
         """What a revision without slots leaves behind, and history beyond what is kept."""
         routed = self.view.revisions if self.view else frozenset()
         for item in (*self.observed.workloads, *self.observed.services, *self.observed.compute_domains):
-            revision = observe.revision_of(item)
+            revision = revision_of_child(item)
             if revision and revision not in self.keep and revision not in routed:
                 yield _delete(item, f"revision {revision} has no slot any more")
         for item in outdated(self.past, self.keep):
@@ -304,7 +317,7 @@ class _Children:
 def _settle(desired: Json, live: Json | None) -> Iterator[Action]:
     """What makes `live` as `desired`: nothing, an apply, or a patch that takes additions of others away."""
     if live is None:
-        yield Apply(desired, "makes it")
+        yield Apply(desired, "makes it", fresh=True)
         return
     if live["metadata"].get("deletionTimestamp"):
         return
@@ -314,18 +327,18 @@ def _settle(desired: Json, live: Json | None) -> Iterator[Action]:
     version = live["metadata"].get("resourceVersion")
     if _immutable(path, desired["kind"]):
         yield _delete(live, f"{path} can't be changed back; it is made anew")
-    elif has_beyond(desired, live):
+    elif has_beyond(desired, live) or desired["kind"] == "ControllerRevision":
         patch = merge_patch(live, repaired(desired, live))
         patch.setdefault("metadata", {})["resourceVersion"] = version
         yield Patch(desired["apiVersion"], desired["kind"], desired["metadata"]["name"], patch, f"sets {path} back")
     else:
-        scaled = path == "spec.replicas"
-        yield Apply(desired, "scales it" if scaled else f"sets {path}", version if scaled else None)
+        why = "scales it" if path == "spec.replicas" else f"sets {path}"
+        yield Apply(desired, why, version if "replicas" in desired.get("spec", {}) else None)
 
 
 def _immutable(path: str, kind: str) -> bool:
     """Whether the API server refuses to change that path; only a child made by somebody else can differ there."""
-    return kind == "ControllerRevision" or (kind == "ReplicaSet" and path.startswith("spec.selector"))
+    return kind == "ReplicaSet" and path.startswith("spec.selector")
 
 
 def _rescale(live: Json | None, replicas: int) -> Iterator[Action]:

@@ -14,8 +14,7 @@ from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.build import controllerrevision
 from specdecode_operator.build.frozen import Frozen
 from specdecode_operator.build.revision import LATEST_FORM, revision_of
-from specdecode_operator.plan.observe import Json, Observed, Revision
-from specdecode_operator.plan.observe import revision_of as label_of
+from specdecode_operator.plan.observe import Json, Observed, Revision, revision_of_child
 from specdecode_operator.plan.slots import Arm
 
 HISTORY: Final = 10
@@ -44,7 +43,7 @@ def history(observed: Observed) -> History:
     objects: dict[Revision, Json] = {}
     frozen: dict[Revision, Frozen] = {}
     for item in observed.revisions:
-        revision = label_of(item)
+        revision = revision_of_child(item)
         try:
             frozen[revision] = controllerrevision.frozen(item)
         except (KeyError, TypeError):

@@ -47,6 +47,8 @@ class Situation:
     """Of the target first, then of others."""
     missing_api: str = ""
     """An API that the pods need and that is not installed."""
+    road_in_force: bool = True
+    """Whether the live route leads from where the object asks for, whatever shares it gives."""
     route_api: bool = True
     hostname_error: FieldError | None = None
 
@@ -155,10 +157,12 @@ def routable(it: Situation) -> Said:
         return Said("False", names.REASON_ROUTE_REFUSED, _sentence(f"Gateway {gateway} refuses the route: {words}"))
     if not it.weights:
         return nothing
-    shares = ", ".join(f"{revision} {weight}" for revision, weight in sorted(it.weights.items()))
+    live = traffic.live_weights(it.desired.name, it.route)
+    shares = ", ".join(f"{revision} {weight}" for revision, weight in sorted(live.items()))
     before = get_condition(it.desired.status.conditions, names.CONDITION_ROUTABLE)
     meanwhile = it.route is not None and traffic.accepted_before(it.route, wanted, namespace)
-    if accepted or (meanwhile and before is not None and before.reason == names.REASON_ROUTE_ACCEPTED):
+    went_on = meanwhile and before is not None and before.reason == names.REASON_ROUTE_ACCEPTED
+    if it.road_in_force and live and (accepted or went_on):
         return Said("True", names.REASON_ROUTE_ACCEPTED, f"Gateway {gateway} takes the route; weights: {shares}.")
     return Said("False", names.REASON_ROUTE_PENDING, f"Waits for gateway {gateway} to accept the route.")
 
@@ -211,18 +215,18 @@ def _sentence(text: str) -> str:
 def refused(
     status: Status, before: Status, children: Sequence[tuple[str, str]], generation: int, now: datetime
 ) -> Status:
-    """`status`, saying that the API server refused children, each (name, message).
+    """`status`, saying which children couldn't be written, each (reason, message).
 
     `before` is what the object says now: the time of its last transition counts, not that of the plan just made.
     """
-    said = " ".join(_sentence(f"{child} is refused by the API server: {message}") for child, message in children)
+    said = " ".join(_sentence(message) for _, message in children)
     others = [each for each in status.conditions if each.type != names.CONDITION_PROGRESSING]
     held = [each for each in before.conditions if each.type == names.CONDITION_PROGRESSING]
     conditions = set_condition(
         [*others, *held],
         type=names.CONDITION_PROGRESSING,
         status="False",
-        reason=names.REASON_CHILD_REFUSED,
+        reason=children[0][0],
         message=said,
         generation=generation,
         now=now,

@@ -13,7 +13,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from specdecode_operator.api import names
+from specdecode_operator.api.errors import FieldError
 from specdecode_operator.api.types import Traffic
+from specdecode_operator.plan.differs import differs
 from specdecode_operator.plan.observe import Json, Observed, Revision, moment
 from specdecode_operator.plan.rollout import RouteView
 from specdecode_operator.plan.slots import Arm
@@ -87,14 +89,54 @@ def accepted_before(route: Json, traffic: Traffic, namespace: str) -> bool:
     return any(each["type"] == "Accepted" and each["status"] == "True" for each in said)
 
 
+def same_road(wanted: Json, live: Json) -> bool:
+    """Whether the live route leads from where the wanted one does, whatever shares it gives."""
+    return not differs(_without_shares(wanted), _without_shares(live))
+
+
+def _without_shares(route: Json) -> Json:
+    rules = [{key: value for key, value in rule.items() if key != "backendRefs"} for rule in route["spec"]["rules"]]
+    return {"spec": {**route["spec"], "rules": rules}}
+
+
 def refusal(route: Json, traffic: Traffic, namespace: str) -> str:
-    """What the gateway says against the route."""
-    bad = [
-        f"{each['type']}={each['status']} ({each.get('reason', '')}): {each.get('message', '')}"
+    """What the gateway says against the route, and what of the object to look at."""
+    refused = [
+        each
         for each in _conditions(route, traffic, namespace)
         if each["type"] in ("Accepted", "ResolvedRefs") and each["status"] == "False"
     ]
-    return "; ".join(sorted(bad))
+    said = {f"{each['type']}=False ({each.get('reason', '')}): {each.get('message', '')}" for each in refused}
+    faults = (_at_fault(str(each.get("reason")), traffic, namespace) for each in refused)
+    return ". ".join([text.rstrip(". ") for text in sorted(said)] + sorted({str(fault) for fault in faults if fault}))
+
+
+def _at_fault(reason: str, traffic: Traffic, namespace: str) -> FieldError | None:
+    """The field that a gateway's reason is about."""
+    gateway = gateway_of(namespace, traffic)
+    section = traffic.gateway.section_name
+    if reason == "NoMatchingParent" and section:
+        return FieldError(
+            path="spec.traffic.gateway.sectionName",
+            found=section,
+            allowed=f"the name of a listener of Gateway {gateway}",
+            action="correct it, or remove it to use every listener that allows this namespace",
+        )
+    if reason == "NotAllowedByListeners":
+        return FieldError(
+            path="spec.traffic.gateway",
+            found=f"{gateway}, none of whose listeners takes routes of namespace {namespace}",
+            allowed="a gateway with a listener that does",
+            action="choose another, or have the listener's allowedRoutes extended by whoever runs the gateway",
+        )
+    if reason == "NoMatchingListenerHostname":
+        return FieldError(
+            path="spec.traffic.hostnames",
+            found=", ".join(traffic.hostnames) or "none",
+            allowed=f"hostnames that a listener of Gateway {gateway} takes",
+            action="choose such hostnames, or have a listener for these added by whoever runs the gateway",
+        )
+    return None
 
 
 def _conditions(route: Json, traffic: Traffic, namespace: str) -> list[dict[str, Any]]:
@@ -147,13 +189,19 @@ def _age(route: Json) -> tuple[float, str, str]:
 
 
 def _claims(route: Json, host: str, wanted: Traffic, namespace: str) -> bool:
-    home = route["metadata"]["namespace"]
-    gateways = {(ref.get("namespace", home), ref["name"]) for ref in route["spec"].get("parentRefs") or ()}
     return (
-        (wanted.gateway.namespace or namespace, wanted.gateway.name) in gateways
+        any(_same_listener(ref, route, wanted, namespace) for ref in route["spec"].get("parentRefs") or ())
         and wanted.path in _paths(route)
         and host in (route["spec"].get("hostnames") or ("*",))
     )
+
+
+def _same_listener(ref: Mapping[str, Any], route: Json, wanted: Traffic, namespace: str) -> bool:
+    """Whether a route's parent is one that we ask for: the gateway, and of its listeners at least one in common."""
+    asked = wanted.gateway
+    at = (ref.get("namespace", route["metadata"]["namespace"]), ref["name"])
+    sections = {section for section in (ref.get("sectionName"), asked.section_name) if section}
+    return at == (asked.namespace or namespace, asked.name) and len(sections) < 2
 
 
 def _paths(route: Json) -> set[str]:

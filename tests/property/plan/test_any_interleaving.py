@@ -159,6 +159,20 @@ class Interleavings(RuleBasedStateMachine):
             for pod in self.fleet.pods_of(gone["metadata"]["labels"][names.LABEL_REVISION]):
                 self.fleet.terminate(pod)
 
+    @precondition(lambda self: self.deletable())
+    @rule(data=st.data(), label=st.sampled_from([names.LABEL_REVISION, names.LABEL_APP_INSTANCE]))
+    def somebody_edits_a_label(self, data: st.DataObject, label: str) -> None:
+        child = self.fleet.children[data.draw(st.sampled_from(self.deletable()))]
+        child["metadata"]["labels"][label] = "edited"
+
+    @rule(slots=st.integers(0, 9), role=st.sampled_from(["stable", "candidate"]), data=st.data())
+    def somebody_edits_the_status(self, slots: int, role: str, data: st.DataObject) -> None:
+        frozen = [name.removeprefix("demo-") for kind, name in self.deletable() if kind == "ControllerRevision"]
+        known = self.fleet.obj["status"].get("stable")
+        if known and frozen:
+            revision = data.draw(st.sampled_from(frozen))
+            self.fleet.obj["status"][role] = {**known, "revision": revision, "slots": slots}
+
     def deletable(self) -> list[tuple[str, str]]:
         return sorted(key for key in self.fleet.children if key[0] != "EndpointSlice")
 

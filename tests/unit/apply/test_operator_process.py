@@ -1,12 +1,18 @@
 """Settings, what kopf has delivered, and what the watchdog says."""
 
+import asyncio
+import os
+import signal
+import sys
 import time
+from asyncio.subprocess import DEVNULL, PIPE
 from typing import Any
 
 import pytest
 
 from specdecode_operator.apply import kinds
-from specdecode_operator.apply.client import error_from
+from specdecode_operator.apply.client import NamespaceTerminating, error_from
+from specdecode_operator.apply.gather import mount_words
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Key
 from specdecode_operator.apply.watch import Watch
@@ -89,5 +95,37 @@ def test_a_failure_without_a_status_is_still_a_failure(body: bytes) -> None:
 
 def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
     body = b'{"reason":"Forbidden","message":"x","details":{"causes":[{"reason":"NamespaceTerminating"}]}}'
-    assert error_from(403, body, {}).namespace_terminating
-    assert not error_from(403, b'{"reason":"Forbidden","message":"exceeded quota"}', {}).namespace_terminating
+    assert isinstance(error_from(403, body, {}), NamespaceTerminating)
+    quota = error_from(403, b'{"reason":"Forbidden","message":"exceeded quota"}', {})
+    assert not isinstance(quota, NamespaceTerminating)
+
+
+def mount_event(second: int, message: str, reason: str = "FailedMount") -> dict[str, Any]:
+    return {"reason": reason, "message": message, "lastTimestamp": f"2026-01-01T00:00:{second:02}Z", "metadata": {}}
+
+
+def test_a_failed_mount_is_told_by_its_cause_not_by_the_newest_summary() -> None:
+    cause = mount_event(5, 'MountVolume.SetUp failed for volume "a": secret "b" not found')
+    older = mount_event(1, 'MountVolume.SetUp failed for volume "a": timeout')
+    summary = mount_event(9, "Unable to attach or mount volumes: unmounted volumes=[a]: context deadline exceeded")
+    other = mount_event(10, "Readiness probe failed", "Unhealthy")
+    assert mount_words([older, cause, summary, other]) == cause["message"]
+    assert mount_words([summary, other]) == summary["message"]
+    assert mount_words([other]) == ""
+
+
+async def test_a_sigterm_while_it_still_imports_ends_it_cleanly() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-X", "importtime", "-m", "specdecode_operator", "run"),
+        env={**os.environ, "KUBECONFIG": os.devnull},
+        stdout=DEVNULL,
+        stderr=PIPE,
+        limit=1 << 20,
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while b"kopf" not in (line := await process.stderr.readline()):
+            assert line, "it ended without importing kopf"
+        process.send_signal(signal.SIGTERM)
+        await process.stderr.read()
+        assert await process.wait() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from specdecode_local import gobuild, gotoolchain, paths
 from specdecode_local.gobuild import Group
+from specdecode_local.progress import Progress
 
 GROUP = Group("tools", {"tool": "example.org/tool"}, {"example.org/version.v": "1"})
 
@@ -58,9 +60,77 @@ def test_every_group_has_its_pins_and_names_every_program_in_them() -> None:
         assert (paths.go_sources(group.name) / "go.sum").stat().st_size > 0
 
 
+def test_what_only_a_test_asks_for_is_not_built_with_the_cluster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPECDECODE_CACHE", str(tmp_path))
+    wanted = {group.name for group in gobuild.missing()}
+    on_demand = {group.name for group in gobuild.GROUPS if group.on_demand}
+    assert on_demand
+    assert wanted == {group.name for group in gobuild.GROUPS} - on_demand
+
+
+def test_the_oldest_api_server_is_stamped_with_the_version_that_is_pinned() -> None:
+    line = gobuild.OLDEST_KUBERNETES_VERSION.rpartition(".")[0].removeprefix("v")
+    go_mod = (paths.go_sources(f"apiextensions-{line}") / "go.mod").read_text()
+    assert f"k8s.io/apiextensions-apiserver v0.{gobuild.OLDEST_KUBERNETES_VERSION.removeprefix('v1.')} " in go_mod
+
+
 def test_kubernetes_is_stamped_with_the_version_that_is_pinned() -> None:
     go_mod = (paths.go_sources("kubernetes") / "go.mod").read_text()
     assert f"k8s.io/kubernetes {gobuild.KUBERNETES_VERSION} " in go_mod
+
+
+GO = """\
+#!/bin/sh
+# Stands for go: building `first` ends once the modules of `second` have been asked for.
+case "$1 $PWD" in
+version*) echo go version go9.9.9 linux/amd64 ;;
+list*/second) touch {folder}/fetched ;;
+build*/first) for _ in $(seq 200); do [ -e {folder}/fetched ] && exit 0; sleep 0.05; done; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def two_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two groups of one program each, a go command that is a script, and a cache of their own."""
+    monkeypatch.setenv("SPECDECODE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(paths, "go_sources", lambda name: tmp_path / "sources" / name)
+    monkeypatch.setattr(gobuild, "GROUPS", tuple(Group(name, {name: f"org/{name}"}) for name in ("first", "second")))
+    for name in ("first", "second"):
+        (tmp_path / "sources" / name).mkdir(parents=True)
+        (tmp_path / "sources" / name / "go.mod").write_text("go 1.26\n")
+        (tmp_path / "sources" / name / "go.sum").touch()
+    (tmp_path / "go").write_text(GO.format(folder=tmp_path))
+    (tmp_path / "go").chmod(0o755)
+    (tmp_path / "cache" / "go-build").mkdir(parents=True)
+    return tmp_path
+
+
+def test_the_next_groups_modules_are_fetched_while_one_is_built(two_groups: Path) -> None:
+    gobuild.build_all(Progress(io.StringIO()))
+    assert (two_groups / "fetched").exists()
+    assert gobuild.missing() == []
+    assert not gobuild.build_cache().exists(), "nothing is left to build, so nothing needs the compiler's cache"
+
+
+def test_the_compilers_cache_stays_while_another_process_builds(two_groups: Path) -> None:
+    with gobuild._lock("second"):
+        gobuild.trim()
+        assert gobuild.build_cache().exists()
+    gobuild.trim()
+    assert not gobuild.build_cache().exists()
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "processors", "megabytes"), [(24, 2, 2048), (4, 2, 1024), (64, 64, 512), (1, 16, 256)]
+)
+def test_compilers_side_by_side_leave_half_of_the_memory_to_others(
+    gigabytes: int, processors: int, megabytes: int
+) -> None:
+    assert gobuild.compiler_memory(gigabytes << 30, processors) == megabytes << 20
 
 
 @pytest.mark.parametrize(

@@ -330,9 +330,10 @@ def test_of_two_that_claim_at_once_the_older_route_keeps_it() -> None:
 def test_a_refused_child_keeps_the_time_of_its_condition() -> None:
     fleet = Fleet.of(deployment())
     status = fleet.reconcile().status
-    first = refused(status, status, [("Service demo", "quota")], 1, fleet.now)
+    said = [(names.REASON_CHILD_REFUSED, "Service demo is refused by the API server: quota")]
+    first = refused(status, status, said, 1, fleet.now)
     fleet.pass_time(100)
-    again = refused(status, first, [("Service demo", "quota")], 1, fleet.now)
+    again = refused(status, first, said, 1, fleet.now)
     assert again == first
     condition = get_condition(again.conditions, names.CONDITION_PROGRESSING)
     assert condition
@@ -408,3 +409,84 @@ def test_a_mount_that_fails_is_said_in_the_events_words(stuck: Fleet) -> None:
     assert progressing
     assert progressing.reason == names.REASON_CONFIG_MISSING
     assert 'secret "token" not found' in progressing.message
+
+
+def pods_settle(fleet: Fleet) -> None:
+    """Everybody but the gateway and the operator does its part."""
+    fleet.replicaset_controller()
+    fleet.kubelet()
+    fleet.endpoints_controller()
+    fleet.pass_time(10)
+
+
+def test_it_is_routable_only_once_the_gateway_has_taken_the_route_that_names_a_revision() -> None:
+    fleet = Fleet.of(deployment().replicas(1).behind("edge"))
+    fleet.reconcile()
+    fleet.gateway()
+    pods_settle(fleet)
+    for _ in range(3):
+        fleet.reconcile()
+        assert fleet.condition("Routable")["reason"] == names.REASON_ROUTE_PENDING
+    fleet.gateway()
+    fleet.reconcile()
+    assert fleet.condition("Routable")["reason"] == names.REASON_ROUTE_ACCEPTED
+
+
+def test_another_hostname_is_routable_only_once_the_gateway_has_taken_it() -> None:
+    fleet = Fleet.of(deployment().replicas(1).behind("edge", "old.example.com"))
+    fleet.settle()
+    fleet.edit(lambda it: it.behind("edge", "new.example.com"))
+    for _ in range(3):
+        fleet.reconcile()
+        assert fleet.condition("Routable")["reason"] == names.REASON_ROUTE_PENDING
+    fleet.gateway()
+    fleet.reconcile()
+    assert fleet.condition("Routable")["reason"] == names.REASON_ROUTE_ACCEPTED
+
+
+def test_it_stays_routable_while_shares_change() -> None:
+    fleet = Fleet.of(deployment().replicas(2).behind("edge"))
+    fleet.settle()
+    fleet.edit(lambda it: it.image(OTHER_IMAGE))
+    for _ in range(30):
+        fleet.round()
+        assert fleet.condition("Routable")["reason"] == names.REASON_ROUTE_ACCEPTED
+    assert fleet.obj["status"]["stable"]["image"] == OTHER_IMAGE
+
+
+def refused_route(reason: str) -> Fleet:
+    edge = {"name": "edge", "namespace": "gateways", "sectionName": "https"}
+    fleet = Fleet.of(deployment().set("spec.traffic", {"gateway": edge, "hostnames": ["a.example.com"]}))
+    fleet.reconcile()
+    assert fleet.route is not None
+    said = {"type": "Accepted", "status": "False", "reason": reason, "message": "It isn't.", "observedGeneration": 1}
+    fleet.route["status"] = {"parents": [{"parentRef": edge, "conditions": [said]}]}
+    fleet.reconcile()
+    return fleet
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("NoMatchingParent", ("spec.traffic.gateway.sectionName: found https", "listener of Gateway gateways/edge")),
+        ("NotAllowedByListeners", ("spec.traffic.gateway: found gateways/edge", "namespace serving")),
+        ("NoMatchingListenerHostname", ("spec.traffic.hostnames: found a.example.com", "gateways/edge")),
+        ("Unheard", ()),
+    ],
+)
+def test_a_refusal_names_the_field_that_the_gateways_reason_is_about(reason: str, words: tuple[str, ...]) -> None:
+    routable = refused_route(reason).condition("Routable")
+    assert (routable["status"], routable["reason"]) == ("False", names.REASON_ROUTE_REFUSED)
+    for part in (f"Gateway gateways/edge refuses the route: Accepted=False ({reason}): It isn't.", *words):
+        assert part in routable["message"]
+
+
+@pytest.mark.parametrize(("section", "free"), [("internal", True), ("public", False), (None, False)])
+def test_a_hostname_is_taken_only_on_the_same_listener(section: str | None, free: bool) -> None:
+    edge = {"name": "edge", **({"sectionName": section} if section else {})}
+    fleet = Fleet.of(deployment().set("spec.traffic", {"gateway": edge, "hostnames": ["llm.example.com"]}))
+    other = foreign_route("llm.example.com", 1)
+    other["spec"]["parentRefs"][0]["sectionName"] = "public"
+    fleet.foreign_routes = (other,)
+    fleet.settle()
+    assert (fleet.condition("Routable")["reason"] == names.REASON_HOSTNAME_TAKEN) is not free
