@@ -5,9 +5,11 @@ import dataclasses
 import json
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine_matrix import image, report, serving, variants, workload
+from engine_matrix.image import Image
 from engine_matrix.report import Run
 
 LINES = ("0.30.0", "0.33.0")
@@ -20,21 +22,26 @@ def main() -> int:
     runs: list[Run] = []
     carried: dict[str, list[str]] = {}
     for line in args.line or LINES:
-        engines = image.unpacked(line)
-        carried[line] = engines.carried()
-        for target, drafter in variants.QUICK_PAIRS if args.quick else variants.PAIRS:
-            for variant in variants.of(carried[line], quick=args.quick):
-                began = time.monotonic()
-                log = args.out / f"{line}-{target}-{drafter}-{variant.name.replace(' ', '-').replace(',', '')}.log"
-                with serving.engine(engines, variant, target, drafter, log) as url:
-                    run = Run(line, target, drafter, variant, workload.run(url, tokens=args.tokens))
+        with image.unpacked(line) as engines:
+            carried[line] = engines.carried()
+            for run in _line(line, engines, carried[line], args):
                 runs.append(run)
-                print(f"{run.title}: {time.monotonic() - began:.0f} s", flush=True)
                 _keep(args.out, runs, carried)
-        engines.set_patches(frozenset(carried[line]))
     failed = report.failures(runs, carried)
     print(report.table(runs), *failed, sep="\n")
     return 1 if failed else 0
+
+
+def _line(line: str, engines: Image, carried: Sequence[str], args: argparse.Namespace) -> Iterator[Run]:
+    """Every engine of one line, one after the other."""
+    for target, drafter in variants.QUICK_PAIRS if args.quick else variants.PAIRS:
+        for variant in variants.of(carried, quick=args.quick):
+            began = time.monotonic()
+            log = args.out / f"{line}-{target}-{drafter}-{variant.name.replace(',', '').replace(' ', '-')}.log"
+            with serving.engine(engines, variant, target, drafter, log) as url:
+                run = Run(line, target, drafter, variant, workload.run(url, tokens=args.tokens))
+            print(f"{run.title}: {time.monotonic() - began:.0f} s", flush=True)
+            yield run
 
 
 def _keep(out: Path, runs: list[Run], carried: dict[str, list[str]]) -> None:

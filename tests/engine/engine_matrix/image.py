@@ -1,17 +1,15 @@
 """The image `engine-cpu-<line>` as a folder, and commands in it: chroot, in a mount namespace of their own."""
 
+import contextlib
 import json
-import shutil
 import subprocess
-import tarfile
-import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from specdecode_local import images, paths, privilege
+from specdecode_local import buildah, images, privilege
 
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+CONTAINER = "engine"
 
 
 @dataclass(frozen=True)
@@ -64,58 +62,23 @@ class Image:
                 self.run("specdecode-engine", command, *sorted(names))
 
 
-def unpacked(line: str) -> Image:
-    """The line's image, built if its inputs changed, in a folder of the cache that is known by the image's digest."""
+@contextlib.contextmanager
+def unpacked(line: str) -> Iterator[Image]:
+    """The line's image, built if its inputs changed, in a buildah storage of its own that is gone afterwards."""
     privilege.require_root("the engines run in a chroot")
-    name = f"engine-cpu-{line}"
-    path, _, digest = images.build(name).removeprefix(f"{images.REGISTRY}/").partition("@")
-    manifest = _json(path, "manifests", digest)
-    configuration = _json(path, "blobs", manifest["config"]["digest"])["config"]
-    root = paths.cache() / "engines" / f"{line}-{digest.removeprefix('sha256:')[:12]}"
-    if not root.is_dir():
-        for old in root.parent.glob(f"{line}-*"):
-            shutil.rmtree(old)
-        fresh = root.with_suffix(".unpacking")
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
-        for layer in manifest["layers"]:
-            _unpack(path, layer["digest"], fresh)
-        fresh.rename(root)
-    return Image(root, dict(pair.split("=", 1) for pair in configuration["Env"]))
+    reference = images.build(f"engine-cpu-{line}")
+    storage = buildah.Storage(f"engine-matrix-{line}")
+    storage.drop()
+    try:
+        container = ("--name", CONTAINER, "--tls-verify=false", reference)
+        storage.run("unpack", ["from", *container], lambda _: None)
+        root = _said(storage, "mount", CONTAINER)
+        environment = json.loads(_said(storage, "inspect", "--format", "{{json .OCIv1.Config.Env}}", CONTAINER))
+        yield Image(Path(root), dict(pair.split("=", 1) for pair in environment))
+    finally:
+        storage.drop()
 
 
-def _json(path: str, kind: str, digest: str) -> dict:
-    with _open(path, kind, digest) as answer:
-        return dict(json.load(answer))
-
-
-def _open(path: str, kind: str, digest: str):
-    request = urllib.request.Request(
-        f"http://{images.REGISTRY}/v2/{path}/{kind}/{digest}", headers={"Accept": images.MANIFEST_TYPES}
-    )
-    return _OPENER.open(request, timeout=60)
-
-
-def _unpack(path: str, digest: str, root: Path) -> None:
-    """One layer over those below it; a whiteout deletes what it names.
-
-    Raises RuntimeError for a member that a link of the image would lead out of the folder.
-    """
-    with _open(path, "blobs", digest) as blob, tarfile.open(fileobj=blob, mode="r|*") as layer:
-        for member in layer:
-            target = root / member.name
-            if not target.parent.resolve().is_relative_to(root.resolve()):
-                raise RuntimeError(f"{path}: {member.name} of layer {digest} lies outside the image")
-            if target.name.startswith(".wh."):
-                _remove(target.with_name(target.name.removeprefix(".wh.")))
-                continue
-            if not member.isdir():
-                _remove(target)
-            layer.extract(member, root, filter="fully_trusted")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _said(storage: buildah.Storage, *arguments: str) -> str:
+    command = storage.command(*arguments)
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
