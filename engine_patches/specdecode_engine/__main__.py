@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from specdecode_engine import manifests, overlay, start, tree
+from specdecode_engine import installed, manifests, overlay, start, tree
 from specdecode_engine.errors import Finding, Refused
 from specdecode_engine.manifests import Manifest
 
@@ -60,7 +60,7 @@ def _revert(args: argparse.Namespace, root: Path, manifest: Manifest) -> int:
 
 
 def _verify(args: argparse.Namespace, root: Path, manifest: Manifest) -> int:
-    findings = overlay.verify(root, manifest)
+    findings = [*overlay.verify(root, manifest), *installed.edited()]
     if findings:
         raise Refused(findings)
     text = f"vLLM {manifest.release} under {root} has the whole series, digest {manifest.digest}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from specdecode_engine import overlay, toggles, tree
+from specdecode_engine import installed, overlay, toggles, tree
 from specdecode_engine.errors import Finding
 from specdecode_engine.manifests import Manifest
 
@@ -54,16 +54,21 @@ class Attestation:
 
 def attest(root: Path, manifest: Manifest, environment: Mapping[str, str] = os.environ) -> Attestation:
     """Check the files under `root` and what the pod expects.  Raises Refused for a switch that is not one."""
-    return conclude(manifest, tree.hashes(root, manifest), environment, overlay.interrupted(root))
+    return conclude(
+        manifest, tree.hashes(root, manifest), environment, [*overlay.interrupted(root), *installed.edited()]
+    )
 
 
 def conclude(
     manifest: Manifest,
     found: Mapping[str, str | None],
     environment: Mapping[str, str],
-    interrupted: Sequence[Finding] = (),
+    others: Sequence[Finding] = (),
 ) -> Attestation:
-    """The attestation that follows from the files' hashes `found`.  Raises Refused as `attest` does."""
+    """The attestation that follows from the files' hashes `found`, and what `others` found wrong beside them.
+
+    Raises Refused as `attest` does.
+    """
     expected = environment.get(EXPECTED) or None
     return Attestation(
         release=manifest.release,
@@ -72,7 +77,7 @@ def conclude(
         rows=tuple(tree.states(manifest, found)),
         disabled=toggles.parse(environment.get(toggles.VARIABLE, ""), manifest.switchable),
         expected=expected,
-        findings=(*interrupted, *tree.deviations(manifest, found), *_unexpected(manifest, expected)),
+        findings=(*others, *tree.deviations(manifest, found), *_unexpected(manifest, expected)),
     )
 
 
