@@ -34,3 +34,13 @@ def stubs() -> ModuleType:
 @pytest.fixture(scope="session")
 def place_vllm() -> ModuleType:
     return script("place_vllm.py")
+
+
+@pytest.fixture(scope="session")
+def device_code() -> ModuleType:
+    return script("device_code.py")
+
+
+@pytest.fixture(scope="session")
+def loaded() -> ModuleType:
+    return script("loaded.py")
