@@ -41,5 +41,9 @@ def test_loaded_files_without_byte_code_are_listed_and_no_others(
         module = module_from_spec(spec)
         monkeypatch.setitem(sys.modules, f"listed_{name}", module)
         spec.loader.exec_module(module)
+    nowhere = ModuleType("listed_nowhere")
+    nowhere.__file__ = "_ops.py"
+    monkeypatch.setitem(sys.modules, "listed_nowhere", nowhere)
+    assert "_ops.py" not in loaded.without_byte_code()
     found = [file for file in loaded.without_byte_code() if Path(file).parent == tmp_path]
     assert found == [str(tmp_path / "uncompiled.py")]
