@@ -12,6 +12,8 @@ CRD := charts/specdecode-operator/templates/crd.yaml
 N ?= 18
 # What the tests serve with; `make images` builds the others too.
 TESTED := operator engine-standin engine-cpu-0.33.0
+# Cluster tests at once: most of their time is waiting. More than this only slow each other down on two cores.
+AT_ONCE ?= 4
 
 .PHONY: help
 help: ## list the targets
@@ -62,14 +64,14 @@ dev: venv ## run the operator from this folder against the local cluster, restar
 .PHONY: test lint format unit cluster-test crd lock
 test: lint unit up ## everything: lint, types, layers, unit, property, chart and cluster tests
 	@$(LOCAL) images $(TESTED)
-	$(PY) -m pytest tests/charts tests/cluster
+	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/cluster
 
 unit: venv ## unit, property and patch tests: no cluster needed
-	@$(PY) -m pytest -m "not wheels" tests/unit tests/property tests/engine
+	@$(PY) -m pytest --numprocesses auto --dist worksteal -m "not wheels" tests/unit tests/property tests/engine
 
 cluster-test: up ## the tests on the real control plane alone
 	@$(LOCAL) images $(TESTED)
-	$(PY) -m pytest tests/charts tests/cluster
+	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/cluster
 
 lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is fresh
 	@$(VENV)/bin/ruff check .

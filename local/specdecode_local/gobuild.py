@@ -28,9 +28,6 @@ from specdecode_local.progress import Progress
 KUBERNETES_VERSION = "v1.34.4"
 """The newest line whose kubelet still starts on cgroup v1 without a flag."""
 
-OLDEST_KUBERNETES_VERSION = "v1.32.13"
-"""The oldest line that the operator supports; its API server must take our CRD."""
-
 MEGABYTE = 1 << 20
 
 ATTEMPTS = 4
@@ -126,13 +123,6 @@ GROUPS = (
         minutes=0.1,
     ),
     Group("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}, minutes=0.1),
-    Group(
-        "apiextensions-1.32",
-        {"apiextensions-apiserver": "k8s.io/apiextensions-apiserver"},
-        _kubernetes_version(OLDEST_KUBERNETES_VERSION),
-        minutes=1,
-        on_demand=True,
-    ),
     Group(
         "leaderworkerset",
         {},

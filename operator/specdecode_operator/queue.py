@@ -18,7 +18,6 @@ from typing import Final
 from specdecode_operator.api import names
 from specdecode_operator.apply.client import ApiError, Conflict, Unreachable
 from specdecode_operator.apply.meters import Meters
-from specdecode_operator.apply.reconcile import ChildRefused
 from specdecode_operator.apply.store import Key
 
 logger = logging.getLogger(__name__)
@@ -122,7 +121,7 @@ class WorkQueue:
             conflicts = self._conflicts.get(key, 0)
             self._conflicts[key] = conflicts + 1
             self.add_after(key, min(CONFLICT_RETRY * 2**conflicts, CONFLICT_MOST))
-        except (ChildRefused, ApiError, Unreachable, TimeoutError) as error:
+        except (ApiError, Unreachable, TimeoutError) as error:
             self._put_off(key, error)
             logger.warning("%s: %s; tried again", key, error or "took too long")
         except Exception as error:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from apiserver import ApiServer
 from commands import Command
 from namespaces import MakeNamespace, namespaces
 from operatorpod import InstalledOperator
+from turns import Turns, once_in_a_run
 from workspace import Workspace
 
 from specdecode_local import images, paths
@@ -19,20 +19,42 @@ from specdecode_local import images, paths
 LONG = "SPECDECODE_LONG_TESTS"
 """Set to 1 for the long forms: 10 minutes at rest instead of 1, 20 kills by chance instead of 5."""
 
+TURNS = pytest.StashKey[Turns]()
 
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cluster tests, keep those together that share something, and put them into the order of `place`.
+
+    A test with a namespace of its own shares nothing with the others of its module, so any process may run it.
+    """
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.cluster)
+            if "namespace" not in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=place)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def alone_on_the_cluster() -> Iterator[None]:
-    """Two runs at once would stop, kill and upgrade each other's operator: the second waits for the first to end."""
-    with (paths.cache() / "cluster-tests.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def place(item: pytest.Item) -> int:
+    """Minutes first, so that nothing is left to wait for when the quick ones are through; then those that go alone."""
+    if item.get_closest_marker("alone"):
+        return 2
+    return 0 if item.get_closest_marker("minutes") else 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Every cluster test has its turn, set-up and teardown included: they act on the cluster too."""
+    if item.get_closest_marker("cluster") is None:
+        return (yield)
+    turns = item.config.stash.get(TURNS, None)
+    if turns is None:
+        turns = item.config.stash[TURNS] = Turns(paths.cache())
+        item.config.add_cleanup(turns.end)
+    with turns.turn(item.nodeid, alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 @pytest.fixture(scope="session")
@@ -59,9 +81,12 @@ def long_form() -> bool:
 
 @pytest.fixture(scope="session")
 def operator(api: ApiServer, helm: Command) -> InstalledOperator:
-    """The operator, installed by its chart as in production, once for all tests."""
-    installed = InstalledOperator(api=api, helm=helm)
-    installed.install(images.build("operator"))
+    """The operator, installed by its chart as in production, once for all tests of a run."""
+    image = images.build("operator")
+    installed = InstalledOperator(api=api, helm=helm, image=image)
+    with once_in_a_run(paths.cache() / "cluster-tests-operator") as first:
+        if first:
+            installed.install(image)
     return installed
 
 

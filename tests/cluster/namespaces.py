@@ -11,6 +11,9 @@ from apiserver import NAMESPACE, POD, ApiServer
 
 MakeNamespace = Callable[[str], str]
 
+PREFIX = "t-"
+"""What every test's namespace begins with, and no other."""
+
 
 @contextmanager
 def namespaces(api: ApiServer) -> Iterator[MakeNamespace]:
@@ -19,7 +22,7 @@ def namespaces(api: ApiServer) -> Iterator[MakeNamespace]:
 
     def make(title: str) -> str:
         slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-")
-        name = f"t-{slug}-{secrets.token_hex(2)}"
+        name = f"{PREFIX}{slug}-{secrets.token_hex(2)}"
         api.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         made.append(name)
         return name

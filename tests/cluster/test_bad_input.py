@@ -260,6 +260,7 @@ def table() -> Iterator[BadInputTable]:
         yield table
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("title", ROWS)
 def test_bad_input_is_said_clearly_and_harms_nothing(
     title: str, fleet: dict[str, Started], table: BadInputTable

@@ -57,6 +57,7 @@ def serving(workspace: Workspace, name: str, image: str) -> set[str]:
     return uids(workspace.pods(name))
 
 
+@pytest.mark.alone
 def test_uninstall_leaves_objects_and_engines_and_a_new_install_goes_on_with_them(
     api: ApiServer, reinstalled: InstalledOperator, workspace: Workspace, helm: Command, standin_image: str
 ) -> None:
@@ -75,6 +76,7 @@ def test_uninstall_leaves_objects_and_engines_and_a_new_install_goes_on_with_the
     assert engines <= uids(workspace.ready_pods("kept"))
 
 
+@pytest.mark.alone
 def test_upgrade_brings_the_new_crd_and_restarts_no_engine(
     api: ApiServer,
     reinstalled: InstalledOperator,
@@ -99,6 +101,7 @@ def test_upgrade_brings_the_new_crd_and_restarts_no_engine(
     workspace.holds_for("both engines stay Ready", lambda: uids(workspace.ready_pods("upgraded")) == engines, seconds=5)
 
 
+@pytest.mark.alone
 def test_an_upgrade_of_the_operator_alone_touches_no_engine(
     reinstalled: InstalledOperator, workspace: Workspace, helm: Command, standin_image: str
 ) -> None:
@@ -123,6 +126,7 @@ def can(api: ApiServer, verb: str, resource: str, *, namespace: str, user: str, 
     return bool(api.create(ACCESS_REVIEW, review)["status"]["allowed"])
 
 
+@pytest.mark.alone
 def test_an_operator_of_one_namespace_serves_it_and_can_do_nothing_elsewhere(
     api: ApiServer,
     reinstalled: InstalledOperator,

@@ -52,6 +52,7 @@ def kill(victims: Iterable[int | None]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.alone
 def test_killed_programs_are_started_again_and_pods_run_on(pods: LocalPods) -> None:
     pods.apply(pods.pod("web"))
     pods.await_ready("web")
@@ -69,6 +70,7 @@ def test_killed_programs_are_started_again_and_pods_run_on(pods: LocalPods) -> N
     assert pods.status("web")["restartCount"] == 0
 
 
+@pytest.mark.alone
 def test_after_every_process_was_killed_up_brings_back_the_same_objects(pods: LocalPods, long_form: bool) -> None:
     if not long_form:
         pytest.skip("kills every process of the cluster, engines of other tests included: long form only")

@@ -17,6 +17,8 @@ from waiting import await_that
 
 from specdecode_local import dev, paths
 
+pytestmark = pytest.mark.alone
+
 
 class Dev:
     """The command as a person runs it."""

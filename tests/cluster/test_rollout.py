@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
 from apiserver import Object
 from commands import Command
 from gateway import complete
@@ -61,6 +62,7 @@ async def roll_under_load(workspace: Workspace, name: str, hostname: str, change
     return report
 
 
+@pytest.mark.minutes
 def test_fifty_streams_of_half_a_minute_outlive_the_roll_of_every_slot(
     workspace: Workspace, standin_image: str
 ) -> None:

@@ -15,6 +15,9 @@ RUNTIME_CLASS = Kind("/apis/node.k8s.io/v1", "runtimeclasses", namespaced=False)
 PRIORITY = "specdecode-test-engines"
 COMPETITOR = "competitor"
 
+# Both fill the one rack.
+pytestmark = [pytest.mark.xdist_group("rack"), pytest.mark.minutes]
+
 
 @pytest.fixture(scope="module")
 def rack(api: ApiServer) -> Iterator[set[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from apiserver import REPLICA_SET, Object
 from hostoperator import HostOperator, host_operator
 from objects import drafts, standin
@@ -14,6 +15,8 @@ from workspace import Workspace, uids
 
 from specdecode_local import paths
 from specdecode_operator.api import names
+
+pytestmark = pytest.mark.alone
 
 ADDED = {"name": "VLLM_NEWER_DEFAULT", "value": "1"}
 

@@ -10,7 +10,9 @@ from specdecode_local.progress import Progress
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = [group.name for group in gobuild.GROUPS]
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"one of {', '.join(names)}; all when absent")
+    parser.add_argument(
+        "groups", nargs="*", metavar="GROUP", help=f"one of {', '.join(names)}; the cluster's when absent"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -64,7 +64,7 @@ class NamespaceTerminating(Forbidden):
 
 
 class Invalid(ApiError):
-    """422 or 400: the server doesn't take the manifest as it is."""
+    """422, 413 or 400: the server doesn't take the manifest as it is."""
 
 
 class Unreachable(Exception):
@@ -77,6 +77,7 @@ ERRORS: Final[Mapping[int, type[ApiError]]] = {
     404: NotFound,
     409: Conflict,
     410: Expired,
+    413: Invalid,
     422: Invalid,
 }
 

@@ -82,7 +82,7 @@ class Executor:
         found = await self.api.named(kind.path(key.namespace), name)
         if found is None:
             return await self.api.apply(path, manifest, manager=names.FIELD_MANAGER, force=False)
-        if not _same_owner(found, manifest):
+        if not same_owner(found, manifest):
             raise NameTaken(_taken(kind, found))
         if kind == CONTROLLER_REVISION:  # its data can't change, and may come from an operator that rendered otherwise
             labels = {"labels": manifest["metadata"]["labels"]}
@@ -125,7 +125,7 @@ def _child(action: Action) -> str:
     return f"{action.kind} {action.name}"
 
 
-def _same_owner(found: Json, manifest: Json) -> bool:
+def same_owner(found: Json, manifest: Json) -> bool:
     """Whether it has our owner, or is what an object of this name left behind when it was deleted alone."""
     owners = found["metadata"].get("ownerReferences") or ()
     uids = {owner["uid"] for owner in owners}
@@ -141,6 +141,7 @@ def _taken(kind: Kind, found: Json) -> str:
     maker = next((each["manager"] for each in meta.get("managedFields") or () if each.get("manager")), "somebody else")
     whose = f"{controller['kind']} {controller['name']}" if controller else maker
     return (
-        f"metadata.name: found {kind.kind} {meta['namespace']}/{meta['name']}, which belongs to {whose}; allowed: a "
-        f"name whose {kind.kind} is not there yet; remove that {kind.kind}, or give this object another name."
+        f"{kind.kind} {meta['name']} isn't made. metadata.name: found a {kind.kind} of that name, which belongs to "
+        f"{whose}; allowed: a name whose {kind.kind} isn't there yet; remove that one, or make this object anew under "
+        "another name."
     )

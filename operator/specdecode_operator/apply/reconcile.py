@@ -18,11 +18,11 @@ from specdecode_operator.api.types import SpecDecodeDeployment, Status
 from specdecode_operator.apply import kinds
 from specdecode_operator.apply.client import Api, Json, NamespaceTerminating, NotFound
 from specdecode_operator.apply.events import Recorder
-from specdecode_operator.apply.execute import Executor, Refusal
+from specdecode_operator.apply.execute import Executor
 from specdecode_operator.apply.gather import STUCK_AFTER, creating, gather, pod_warnings, predecessor
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Key, Store
-from specdecode_operator.plan.actions import Event
+from specdecode_operator.plan.narrate import narrate
 from specdecode_operator.plan.plan import plan
 from specdecode_operator.plan.status import refused, unreadable
 from specdecode_operator.plan.validate import Allowed
@@ -32,12 +32,10 @@ logger = logging.getLogger(__name__)
 
 PREDECESSOR_RETRY: Final = timedelta(seconds=2)
 """How often it looks whether the children of a deleted object of the same name are gone."""
+REFUSED_RETRY: Final = timedelta(seconds=15)
+"""How often a child that couldn't be written is tried again: what stands in its way may be somebody else's."""
 LONGEST: Final = timedelta(minutes=10)
 """How long an object that nothing happens to is left alone."""
-
-
-class ChildRefused(Exception):
-    """A child couldn't be written; it is in the object's condition, and tried again with backoff."""
 
 
 def utc_now() -> datetime:
@@ -63,7 +61,7 @@ class Reconciler:
     async def reconcile(self, key: Key) -> timedelta | None:
         """Plan and write; when to look again, if nothing happens before.
 
-        Raises Conflict if the object or a child changed meanwhile, ChildRefused, ApiError, Unreachable.
+        Raises Conflict if the object or a child changed meanwhile, ApiError, Unreachable.
         """
         try:
             obj = await self.api.get(kinds.SDD.path(key.namespace, key.name))
@@ -100,12 +98,19 @@ class Reconciler:
         if refusals:
             said = [(each.reason, each.message) for each in refusals]
             status = refused(status, desired.status, said, desired.generation, now)
-            events = (*events, *(_refusal_event(each) for each in refusals))
+            events = narrate(desired.status, status, ())
+            if status != desired.status:
+                logger.warning("%s: %s", key, " ".join(each.message for each in refusals))
+            self.meters.errors.labels(kinds.SDD.kind, refusals[0].reason).inc()
         await self.write_status(key, obj, status)
         await self.recorder.say(key, desired.uid, events, now)
-        if refusals:
-            raise ChildRefused("; ".join(each.message for each in refusals))
-        return min([made.requeue_after or LONGEST, *([STUCK_AFTER] if creating(pods) else [])])
+        return min(
+            [
+                made.requeue_after or LONGEST,
+                *([STUCK_AFTER] if creating(pods) else []),
+                *([REFUSED_RETRY] if refusals else []),
+            ]
+        )
 
     async def write_status(self, key: Key, obj: Json, status: Status) -> None:
         """Write the status if it says anything new; with the version that was read, so never over a newer one."""
@@ -141,7 +146,3 @@ def _parse(obj: Json) -> SpecDecodeDeployment:
         if all(each.path.startswith("status") for each in error.errors):
             return SpecDecodeDeployment.parse({**obj, "status": {}})
         raise
-
-
-def _refusal_event(refusal: Refusal) -> Event:
-    return Event("Warning", refusal.reason, refusal.message)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from specdecode_operator.apply import kinds
-from specdecode_operator.apply.client import NamespaceTerminating, error_from
+from specdecode_operator.apply.client import Invalid, NamespaceTerminating, error_from
+from specdecode_operator.apply.execute import same_owner
 from specdecode_operator.apply.gather import mount_words
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Key
@@ -93,11 +94,34 @@ def test_a_failure_without_a_status_is_still_a_failure(body: bytes) -> None:
     assert error_from(502, body, {"Retry-After": "3"}).retry_after == 3
 
 
+def test_a_manifest_that_is_too_large_is_refused_like_one_that_is_wrong() -> None:
+    assert isinstance(error_from(413, b"Request entity too large", {}), Invalid)
+
+
 def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
     body = b'{"reason":"Forbidden","message":"x","details":{"causes":[{"reason":"NamespaceTerminating"}]}}'
     assert isinstance(error_from(403, body, {}), NamespaceTerminating)
     quota = error_from(403, b'{"reason":"Forbidden","message":"exceeded quota"}', {})
     assert not isinstance(quota, NamespaceTerminating)
+
+
+OURS: dict[str, Any] = {"labels": {"a": "1", "b": "2"}, "ownerReferences": [{"uid": "ours"}]}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "same"),
+    [
+        ({"ownerReferences": [{"uid": "ours"}]}, True),
+        ({"ownerReferences": [{"uid": "theirs"}], "labels": OURS["labels"]}, False),
+        ({"labels": {**OURS["labels"], "more": "3"}}, True),
+        ({"labels": {"a": "1"}}, False),
+        ({}, False),
+    ],
+)
+def test_what_has_a_childs_name_is_ours_by_its_owner_or_once_orphaned_by_its_labels(
+    metadata: dict[str, Any], same: bool
+) -> None:
+    assert same_owner({"metadata": metadata}, {"metadata": OURS}) is same
 
 
 def mount_event(second: int, message: str, reason: str = "FailedMount") -> dict[str, Any]:

@@ -72,12 +72,6 @@ def test_what_only_a_test_asks_for_is_not_built_with_the_cluster(
     assert wanted == {group.name for group in gobuild.GROUPS} - on_demand
 
 
-def test_the_oldest_api_server_is_stamped_with_the_version_that_is_pinned() -> None:
-    line = gobuild.OLDEST_KUBERNETES_VERSION.rpartition(".")[0].removeprefix("v")
-    go_mod = (paths.go_sources(f"apiextensions-{line}") / "go.mod").read_text()
-    assert f"k8s.io/apiextensions-apiserver v0.{gobuild.OLDEST_KUBERNETES_VERSION.removeprefix('v1.')} " in go_mod
-
-
 def pins(group: str) -> dict[str, str]:
     """Module -> version that a group is built from."""
     text = (paths.go_sources(group) / "go.mod").read_text()

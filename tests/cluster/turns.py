@@ -1,0 +1,85 @@
+"""Whose turn it is on the one cluster: one run at a time, its tests side by side, some of them with nobody beside them.
+
+A run is several processes (`-n 6`) that have to be let in together, which is more than one file lock can say.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+TOGETHER = "together"
+
+
+RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
+"""The same in every process of a run, another in the next."""
+
+
+class Turns:
+    """The turns of one process's tests. The run's begins with the first of them and ends with `end` or the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = ExitStack()
+        self.begun = False
+
+    @contextmanager
+    def turn(self, test: str, *, alone: bool) -> Iterator[None]:
+        """Let a test act on the cluster: beside the others of its run, or with none of them."""
+        if not self.begun:
+            self.run.enter_context(of_group(RUN, self.folder / "cluster-tests.lock"))
+            self.begun = True
+        with of_group(test if alone else TOGETHER, self.folder / "cluster-tests-turn.lock"):
+            yield
+
+    def end(self) -> None:
+        self.run.close()
+
+
+@contextmanager
+def of_group(group: str, lock: Path) -> Iterator[None]:
+    """Hold the lock together with all others of the group; another group waits until the last of them has let it go.
+
+    The lock's file says which group holds it. The gate is for looking at both in one step.
+    """
+    with lock.open("a") as holder, lock.with_suffix(".gate").open("a") as gate:
+        while not _let_in(group, lock, holder, gate):
+            fcntl.flock(holder, fcntl.LOCK_EX)
+            fcntl.flock(holder, fcntl.LOCK_UN)
+        yield
+
+
+def _let_in(group: str, lock: Path, holder: IO[str], gate: IO[str]) -> bool:
+    fcntl.flock(gate, fcntl.LOCK_EX)
+    try:
+        if _nobody_holds(holder):
+            lock.write_text(group)
+        elif lock.read_text() != group:
+            return False
+        fcntl.flock(holder, fcntl.LOCK_SH)
+        return True
+    finally:
+        fcntl.flock(gate, fcntl.LOCK_UN)
+
+
+def _nobody_holds(holder: IO[str]) -> bool:
+    """Whether the lock was free; then it is the asker's."""
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def once_in_a_run(note: Path) -> Iterator[bool]:
+    """True for the first process of the run that comes here; the others wait until its block has ended well."""
+    with note.open("a") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        yield note.read_text() != RUN
+        note.write_text(RUN)
