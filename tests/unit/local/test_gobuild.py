@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,8 +34,9 @@ def test_the_same_content_has_the_same_hash() -> None:
         digest(replace(GROUP, variables={"example.org/version.v": "2"})),
         digest(replace(GROUP, tags=("fast",))),
         digest(replace(GROUP, folders={"chart": "example.org/tool//chart"})),
+        gobuild.content_hash(GROUP, b"mod", b"sum", "x86_64", [b"package main"]),
     ],
-    ids=["go.mod", "go.sum", "machine", "package", "stamped variable", "tags", "folder"],
+    ids=["go.mod", "go.sum", "machine", "package", "stamped variable", "tags", "folder", "source of our own"],
 )
 def test_what_shapes_a_program_changes_the_hash(other: str) -> None:
     assert other != digest()
@@ -68,6 +70,21 @@ def test_what_only_a_test_asks_for_is_not_built_with_the_cluster(
     on_demand = {group.name for group in gobuild.GROUPS if group.on_demand}
     assert on_demand
     assert wanted == {group.name for group in gobuild.GROUPS} - on_demand
+
+
+def pins(group: str) -> dict[str, str]:
+    """Module -> version that a group is built from."""
+    text = (paths.go_sources(group) / "go.mod").read_text()
+    return dict(re.findall(r"(?m)^\s+(\S+) (v\S+)(?: // indirect)?$", text))
+
+
+def test_what_these_groups_have_in_common_is_pinned_to_one_version_and_so_compiled_once() -> None:
+    seen: dict[str, dict[str, list[str]]] = {}
+    for group in ("helm", "envoy-gateway", "coredns", "prometheus"):
+        for module, version in pins(group).items():
+            seen.setdefault(module, {}).setdefault(version, []).append(group)
+    assert len(seen["k8s.io/client-go"]) == 1
+    assert {module: versions for module, versions in seen.items() if len(versions) > 1} == {}
 
 
 def test_kubernetes_is_stamped_with_the_version_that_is_pinned() -> None:
