@@ -6,6 +6,7 @@ The installer leaves a hash of each (RECORD).  A checkout has none, and nothing 
 import base64
 import hashlib
 from importlib import metadata
+from pathlib import Path
 
 from specdecode_engine.errors import Finding
 
@@ -24,9 +25,10 @@ def edited() -> list[Finding]:
 
 
 def _compare(file: metadata.PackagePath) -> Finding | None:
-    path = file.locate()
-    expected = str(file.hash.value)
-    found = _hash(path.read_bytes()) if path.is_file() else None  # type: ignore[union-attr]
+    assert file.hash is not None, "only files with a hash are compared"
+    path = Path(file.locate())
+    expected = file.hash.value
+    found = _hash(path.read_bytes()) if path.is_file() else None
     if found == expected:
         return None
     return Finding(

@@ -19,19 +19,20 @@ SPANS = (
     "probe_host",
     "probe_device",
 )
+TOKENS = [[1, 2], [3, 4], [5, 6], [5, 6]]
 COUNTS = {"drafts": 9.0, "draft tokens": 27.0, "accepted 0": 8.0, "accepted 1": 5.0, "accepted 2": 2.0, "finished": 3.0}
 
 
 def stock() -> Run:
-    result = Result(tokens=[[1, 2], [3, 4]], cached=[0, 64], own=dict(COUNTS))
+    result = Result(tokens=TOKENS, cached=[0, 0, 64, 0], own=dict(COUNTS))
     return Run("0.30.0", "hybrid", "dspark", Variant("stock", frozenset()), result)
 
 
 def patched(**changed: object) -> Run:
     """The whole series, as it should be but for what is changed."""
     result = Result(
-        tokens=[[1, 2], [3, 4]],
-        cached=[0, 128],
+        tokens=TOKENS,
+        cached=[0, 0, 128, 0],
         own=dict(COUNTS),
         ours=dict(COUNTS),
         spans={span: [9.0, 0.1] for span in SPANS},
@@ -52,10 +53,11 @@ def test_what_is_as_it_should_be_does_not_fail() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"tokens": [[1, 2], [3, 5]]}, "tokens differ in prompt 1 from token 1: 4 and 5"),
-        ({"tokens": [[1], [3, 4]]}, "tokens differ in prompt 0: 2 and 1 tokens"),
-        ({"cached": [0, 64]}, "expected more than stock's"),
-        ({"cached": [0, 0]}, "expected more than stock's"),
+        ({"tokens": [[1, 2], [3, 5], *TOKENS[2:]]}, "tokens differ in prompt 1 from token 1: 4 and 5"),
+        ({"tokens": [[1], *TOKENS[1:]]}, "tokens differ in prompt 0: 2 and 1 tokens"),
+        ({"tokens": [*TOKENS[:2], [5, 7], [5, 6]]}, "tokens differ in prompt 2 from token 1: 6 and 7"),
+        ({"cached": [0, 0, 64, 0]}, "expected more than stock's"),
+        ({"cached": [0, 0, 0, 0]}, "expected more than stock's"),
         ({"ours": {**COUNTS, "accepted 2": 3.0}}, "our counters"),
         ({"spans": {**{span: [9.0, 0.1] for span in SPANS}, "drafter_gpu": [0.0, 0.0]}}, "no sample of drafter_gpu"),
         ({"states": {**dict.fromkeys(CARRIED, "active"), "telemetry": "disabled"}}, "telemetry is disabled"),
@@ -66,13 +68,22 @@ def test_each_expectation_fails_when_it_does_not_hold(changed: dict[str, object]
     assert said in failure
 
 
+def test_a_longer_hit_is_not_compared_where_stock_differs_from_itself_without_its_cache() -> None:
+    noisy, run = stock(), patched(tokens=[*TOKENS[:2], [5, 7], [5, 9]])
+    noisy.result.tokens = [*TOKENS[:2], [5, 6], [5, 9]]
+    assert report.failures([noisy, run], {"0.30.0": CARRIED}) == []
+    run.result.tokens = [*TOKENS[:2], [5, 7], [5, 8]]
+    (failure,) = report.failures([noisy, run], {"0.30.0": CARRIED})
+    assert "prompt 2" in failure
+
+
 def test_an_optimization_that_is_off_must_not_act() -> None:
     run = patched()
     off = dataclasses.replace(run.variant, name="all, off", disabled=frozenset({"prefix-cache-tail", "telemetry"}))
     states = {**run.result.states, "prefix-cache-tail": "disabled", "telemetry": "disabled"}
     run = dataclasses.replace(run, variant=off, result=dataclasses.replace(run.result, states=states))
     assert [sentence.split(": ")[1].split(" ")[0] for sentence in failures(run)] == ["cached", "samples"]
-    quiet = dataclasses.replace(run.result, cached=[0, 64], spans={})
+    quiet = dataclasses.replace(run.result, cached=[0, 0, 64, 0], spans={})
     assert failures(dataclasses.replace(run, result=quiet)) == []
 
 
@@ -117,4 +128,4 @@ def test_the_counters_of_an_engine_are_read_from_its_metrics() -> None:
 def test_the_table_has_a_row_an_engine() -> None:
     lines = report.table([stock(), patched()]).splitlines()
     assert len(lines) == 4
-    assert "| all | equal | 0 128 | 2.67 (0.89 0.56 0.22; 9 drafts) | yes |" in lines[-1]
+    assert "| all | equal | 0 0 128 0 | 2.67 (0.89 0.56 0.22; 9 drafts) | yes |" in lines[-1]

@@ -10,8 +10,13 @@ from engine_matrix import serving
 SHARED = "the quick brown fox jumps over the lazy dog; " * 14
 """A prefix of several KV blocks: a byte a token."""
 
-ALONE = ("hello 1", f"{SHARED}a", f"{SHARED}b")
-"""One after the other, for tokens: a batch that differs may round differently.  The third hits the second's cache."""
+ALONE = ("hello 1", f"{SHARED}a", f"{SHARED}b", f"{SHARED}b")
+"""One after the other, for tokens: a batch that differs may round differently.  The third hits the second's cache; the
+last is the same, salted, so that it hits none."""
+
+HIT, UNCACHED = 2, 3
+SEED = 7
+"""Of each request: forced acceptance draws from it, by position."""
 
 TOGETHER = ("one", "two two", "three three three", f"{SHARED}c")
 """At once, for counters over batches and mixed steps."""
@@ -38,8 +43,8 @@ class Result:
 def run(url: str, *, tokens: int) -> Result:
     """Ask everything, then read the counters once they stand still."""
     result = Result()
-    for prompt in ALONE:
-        answer = _complete(url, prompt, tokens)
+    for at, prompt in enumerate(ALONE):
+        answer = _complete(url, prompt, tokens, **({"cache_salt": "none"} if at == UNCACHED else {}))
         result.tokens.append(answer["choices"][0]["token_ids"])
         result.cached.append((answer["usage"].get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
     with ThreadPoolExecutor(len(TOGETHER)) as pool:
@@ -49,9 +54,9 @@ def run(url: str, *, tokens: int) -> Result:
     return result
 
 
-def _complete(url: str, prompt: str, tokens: int) -> dict:
-    asked = {"model": "m", "prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
-    return serving.post(f"{url}/v1/completions", {**asked, "return_token_ids": True})
+def _complete(url: str, prompt: str, tokens: int, **more: object) -> dict:
+    asked = {"model": "m", "prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "seed": SEED}
+    return serving.post(f"{url}/v1/completions", {**asked, "return_token_ids": True, **more})
 
 
 def counters(result: Result, exposition: str) -> None:
