@@ -53,7 +53,7 @@ def attest(root: Path, manifest: Manifest, environment: Mapping[str, str] = os.e
     switchable = {o.name: o.switchable for o in manifest.optimizations}
     return Attestation(
         release=manifest.release,
-        series=f"v{manifest.release}",
+        series=manifest.series,
         digest=manifest.digest,
         rows=tuple(tree.states(manifest, tree.hashes(root, manifest))),
         disabled=toggles.parse(environment.get(toggles.VARIABLE, ""), switchable),

@@ -55,6 +55,11 @@ class Manifest:
     """sha256 over the manifest file and the patches."""
 
     @property
+    def series(self) -> str:
+        """The series' name; which version of it, the digest says."""
+        return f"v{self.release}"
+
+    @property
     def patched(self) -> tuple[str, ...]:
         """Names of the optimizations that come with a patch, in the order of the series."""
         return tuple(o.name for o in self.optimizations if o.patch is not None)
