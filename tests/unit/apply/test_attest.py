@@ -266,7 +266,7 @@ async def test_of_an_answer_without_end_only_the_beginning_is_read(watched: Watc
 async def test_a_bomb_is_not_unpacked(watched: Watched, engine: Engine) -> None:
     packed = gzip.compress(json.dumps({**TRUTH, "pad": " " * 10_000_000}).encode())
     engine.answer = answering(lambda: web.Response(body=packed, headers={"Content-Encoding": "gzip"}))
-    await watched.hears(watched.pod(), Garbled)
+    await watched.hears(watched.pod(), Garbled("something that isn't JSON"))
 
 
 async def test_no_redirect_is_followed(watched: Watched, engine: Engine) -> None:

@@ -1,5 +1,6 @@
 """A pod that isn't what its revision says gets no requests; a revision enters the route only with pods that are."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,9 @@ from fleet import Fleet, attestation, image_of, is_ready, terminating
 from specdecode_operator.api import names
 from specdecode_operator.api.catalogue import CATALOGUE, Catalogue
 from specdecode_operator.plan.actions import Patch
+from specdecode_operator.plan.observe import process_of
 from specdecode_operator.plan.plan import plan
-from specdecode_operator.plan.testimony import Absent, Attestation, Garbled, Said, Silence
+from specdecode_operator.plan.testimony import Absent, Answer, Attestation, Garbled, Said, Silence
 
 Json = dict[str, Any]
 TRUTH = CATALOGUE.of_line("0.33.0")
@@ -158,6 +160,7 @@ def test_a_pod_that_differs_later_is_taken_out_alone_and_let_back_once_it_attest
     made = serving.reconcile()
     assert [name for name, serves in labels(serving).items() if serves == "false"] == [pod["metadata"]["name"]]
     assert any(event.reason == "PodTakenOut" and event.type == "Warning" for event in made.events)
+    assert made.status.ready_replicas == 2, "already in the plan that takes it out"
     assert serving.condition("Ready")["reason"] == names.REASON_MIN_AVAILABLE
     assert not serving.reconcile().actions, "said once"
     serving.lies.clear()
@@ -271,6 +274,29 @@ def test_another_process_in_the_same_pod_has_to_attest_anew(serving: Fleet) -> N
     serving.restart_container(pod)
     serving.settle()
     assert pod["metadata"]["annotations"][names.ANNOTATION_ATTESTED] != noted
+
+
+@pytest.mark.parametrize("said", [attestation, lambda _: Absent(404)], ids=["the truth", "a lie"])
+def test_what_the_process_before_said_counts_neither_for_nor_against_the_next(
+    serving: Fleet, said: Callable[[Json], Said]
+) -> None:
+    pod = a_pod(serving)
+    before = process_of(pod)
+    serving.restart_container(pod)
+    serving.set_ready(pod, True)
+    stale = {pod["metadata"]["uid"]: Answer(before, said(pod))}
+    made = plan(serving.parsed(), replace(serving.observed(), attestations=stale), serving.now)
+    assert not [action for action in made.actions if isinstance(action, Patch) and action.kind == "Pod"]
+
+
+def test_a_pod_that_is_ready_and_has_yet_to_be_asked_changes_no_word(serving: Fleet) -> None:
+    pod = a_pod(serving)
+    before = serving.condition("Attested")
+    serving.restart_container(pod)
+    serving.unreachable.add(pod["metadata"]["uid"])
+    serving.settle()
+    assert is_ready(pod)
+    assert serving.condition("Attested") == before
 
 
 def test_at_rest_nothing_is_written_however_often_pods_are_asked(serving: Fleet) -> None:
