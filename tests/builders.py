@@ -72,6 +72,12 @@ class DeploymentBuilder:
     def env(self, **variables: str) -> Self:
         return self.set("spec.engine.env", [{"name": name, "value": value} for name, value in variables.items()])
 
+    def switched_off(self, *optimizations: str) -> Self:
+        return self.set("spec.engine.optimizations", {"disable": list(optimizations)})
+
+    def stock(self) -> Self:
+        return self.set("spec.engine.build", "stock")
+
     def behind(self, gateway: str, *hostnames: str) -> Self:
         traffic: dict[str, Any] = {"gateway": {"name": gateway}}
         return self.set("spec.traffic", {**traffic, "hostnames": list(hostnames)} if hostnames else traffic)

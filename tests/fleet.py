@@ -16,10 +16,12 @@ from typing import Any
 from builders import DeploymentBuilder
 
 from specdecode_operator.api import names
+from specdecode_operator.api.catalogue import CATALOGUE
 from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.plan.actions import Action, Apply, Delete, Patch
-from specdecode_operator.plan.observe import Observed
+from specdecode_operator.plan.observe import Observed, process_of
 from specdecode_operator.plan.plan import Plan, plan
+from specdecode_operator.plan.testimony import Absent, Answer, Attestation, Said
 
 Json = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,6 +48,10 @@ class Fleet:
     pods: dict[str, Json] = field(default_factory=dict)
     bad_images: set[str] = field(default_factory=set)
     gateway_up: bool = True
+    unreachable: set[str] = field(default_factory=set)
+    """UIDs and images of pods that the operator has had no answer from since it started."""
+    lies: dict[str, Said] = field(default_factory=dict)
+    """Image to what its engines say of their files, in place of the truth."""
     before_write: Callable[[Action], None] = field(default=lambda _: None)
     events: list[str] = field(default_factory=list)
     _serial: int = 0
@@ -87,8 +93,17 @@ class Fleet:
             pod_monitor=self.children.get(("PodMonitor", name)),
             compute_domains=all_of("ComputeDomain"),
             foreign_routes=self.foreign_routes,
+            attestations=self.attestations(),
             capabilities=self.capabilities,
         )
+
+    def attestations(self) -> dict[str, Answer]:
+        """What the pods that run have said when they were asked."""
+        return {
+            uid: Answer(process_of(pod), self.lies.get(image_of(pod)) or attestation(pod))
+            for uid, pod in self.pods.items()
+            if process_of(pod) and not {uid, image_of(pod)} & self.unreachable
+        }
 
     def planned(self) -> Plan:
         return plan(self.parsed(), self.observed(), self.now)
@@ -185,6 +200,7 @@ class Fleet:
                             "conditions": {"ready": is_ready(pod) and not terminating(pod)},
                         }
                         for pod in self.pods_of(revision)
+                        if item["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
                     ],
                 }
         for key in [k for k in self.children if k[0] == "EndpointSlice" and ("Service", k[1]) not in self.children]:
@@ -238,15 +254,12 @@ class Fleet:
         return [pod for pod in self.pods.values() if pod["metadata"]["labels"][names.LABEL_REVISION] == revision]
 
     def serving(self) -> int:
-        return sum(is_ready(pod) and not terminating(pod) for pod in self.pods.values())
+        return sum(serves(pod) for pod in self.pods.values())
 
     def serving_for_good(self) -> int:
         """Slots that serve and will go on to, once the ReplicaSet controller has done what it was told."""
         replicas = self.replicas()
-        ready = {
-            revision: sum(is_ready(pod) and not terminating(pod) for pod in self.pods_of(revision))
-            for revision in replicas
-        }
+        ready = {revision: sum(serves(pod) for pod in self.pods_of(revision)) for revision in replicas}
         return sum(min(ready[revision], replicas[revision]) for revision in replicas)
 
     def routed(self) -> dict[str, int]:
@@ -260,9 +273,25 @@ class Fleet:
 
     def set_ready(self, pod: Json, ready: bool) -> None:
         pod["status"]["phase"] = "Running"
+        pod["status"].setdefault("containerStatuses", [self._started(pod)])
         pod["status"]["conditions"] = [
             {"type": "Ready", "status": str(ready), "lastTransitionTime": stamp(self.now)},
         ]
+
+    def restart_container(self, pod: Json) -> None:
+        """Its engine has died, and another process runs in the same pod."""
+        pod["status"]["containerStatuses"] = [self._started(pod)]
+        self.set_ready(pod, False)
+
+    def _started(self, pod: Json) -> Json:
+        image = image_of(pod)
+        return {
+            "name": names.CONTAINER,
+            "image": image,
+            "imageID": image,
+            "containerID": f"containerd://{self._next()}",
+            "state": {"running": {}},
+        }
 
     def terminate(self, pod: Json) -> None:
         pod["metadata"].setdefault("deletionTimestamp", stamp(self.now))
@@ -300,8 +329,24 @@ def is_ready(pod: Json) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"]["conditions"])
 
 
+def serves(pod: Json) -> bool:
+    """Whether it is in its Services, and will stay there."""
+    return is_ready(pod) and not terminating(pod) and pod["metadata"]["labels"].get(names.LABEL_SERVES) == "true"
+
+
 def terminating(pod: Json) -> bool:
     return "deletionTimestamp" in pod["metadata"]
+
+
+def attestation(pod: Json) -> Said:
+    """What a pod of ours says of its files when nothing is wrong with them; without our package, nothing."""
+    env = {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
+    expected = env.get(names.ENV_EXPECT_MANIFEST)
+    series = next((each for each in CATALOGUE.series if each.manifest_digest == expected), None)
+    if series is None:
+        return Absent(404)
+    off = [name for name in env.get(names.ENV_DISABLE, "").split(",") if name]
+    return Attestation(True, series.line, series.manifest_digest, series.states(off))
 
 
 def image_of(pod: Json) -> str:

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from specdecode_operator import handlers, health
 from specdecode_operator.apply import kinds
+from specdecode_operator.apply.attest import Attestor
 from specdecode_operator.apply.client import Api, ApiError, NotFound, Unreachable, connect
 from specdecode_operator.apply.events import Recorder
 from specdecode_operator.apply.execute import Executor
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.reconcile import Reconciler
-from specdecode_operator.apply.store import Key, Store
+from specdecode_operator.apply.store import Key, Store, owner_of
 from specdecode_operator.apply.watch import Watch
 from specdecode_operator.plan.validate import Allowed
 from specdecode_operator.queue import WorkQueue
@@ -45,6 +46,7 @@ class Operator:
             self._reconcile, self.meters, workers=settings.workers, deadline=settings.reconcile_deadline
         )
         self.store = Store(self.queue.add)
+        self.attestor = Attestor(self.store, self._attested, self.meters)
         self.watchdog = health.Watchdog(
             watches=self.watches,
             busy=lambda: self.queue.oldest_busy,
@@ -96,6 +98,7 @@ class Operator:
         ]
         jobs = [self._job(watch.run(), f"watch {watch.kind.plural} {watch.where}") for watch in self.watches]
         jobs.append(self._job(self._work_when_synced(), "work queue"))
+        jobs.append(self._job(self.attestor.run(), "attestation of pods"))
         jobs.append(self._job(self._keep_kopf(api), "kopf"))
         jobs.append(self._job(self._resync(api), "resync"))
         stopped = asyncio.create_task(stop.wait(), name="stop")
@@ -120,6 +123,7 @@ class Operator:
             recorder=Recorder(api, self.meters, self.after_action),
             meters=self.meters,
             capabilities=self.capabilities,
+            attestations=self.attestor.answers,
             allowed=Allowed(self.settings.allowed_host_paths, self.settings.allowed_service_accounts),
         )
 
@@ -131,6 +135,12 @@ class Operator:
     async def _reconcile(self, key: Key) -> Any:
         assert self._reconciler is not None
         return await self._reconciler.reconcile(key)
+
+    def _attested(self, pod: dict[str, Any]) -> None:
+        """A pod has said something new."""
+        owner = owner_of(pod)
+        if owner is not None:
+            self.queue.add(owner)
 
     def _replan_all(self) -> None:
         for key in self.known | set(self.seen.versions):

@@ -16,6 +16,7 @@ from badinputtable import BadInputTable
 from builders import COMMIT, DIGEST, DeploymentBuilder, deployment
 from commands import Command, CommandFailed
 
+from specdecode_operator.api.catalogue import CATALOGUE
 from specdecode_operator.api.profiles import resolve
 from specdecode_operator.build import controllerrevision, pdb, pod, replicaset, service
 from specdecode_operator.build.owner import owner_of
@@ -154,6 +155,18 @@ REFUSED: dict[str, tuple[DeploymentBuilder, tuple[str, ...]]] = {
     "a toleration without a key": (
         BASE.set("spec.template.tolerations", [{"value": "x"}]),
         ("spec.template.tolerations[0].key", "name the taint's key"),
+    ),
+    "an optimization switched off in a stock engine": (
+        BASE.stock().switched_off("telemetry"),
+        ("spec.engine.optimizations.disable", "found 1 names with build stock", "build patched"),
+    ),
+    "an optimization switched off twice": (
+        BASE.switched_off("telemetry", "telemetry"),
+        ("spec.engine.optimizations.disable[1]: Duplicate value",),
+    ),
+    "a build that there isn't": (
+        BASE.set("spec.engine.build", "vanilla"),
+        ("spec.engine.build", 'Unsupported value: "vanilla"', '"patched", "stock"'),
     ),
     "unknown engine line": (
         BASE.set("spec.engine.version", "0.99.0"),
@@ -310,7 +323,9 @@ def test_explain_describes_every_field(kubectl: Command) -> None:
 def test_children_are_taken_by_server_side_apply(kubectl: Command, builder: DeploymentBuilder) -> None:
     seen = builder.named("demo", "default").parsed()
     owner, profile, revision = owner_of(seen), resolve(seen.spec.accelerator), revision_of(seen.spec)
-    kept_as = controllerrevision.build(owner, seen.spec, profile, revision, 1)
+    kept_as = controllerrevision.build(
+        owner, seen.spec, profile, revision, 1, series=CATALOGUE.carried_by(seen.spec.engine)
+    )
     frozen = controllerrevision.frozen(kept_as)
     children = [
         kept_as,
@@ -330,7 +345,7 @@ def test_a_cpu_engine_is_taken_where_only_restricted_pods_are(kubectl: Command, 
     kubectl("label", "namespace", stored, "--overwrite", "pod-security.kubernetes.io/enforce=restricted")
     kubectl("create", "serviceaccount", "engine", "-n", stored)
     seen = BASE.set("spec.template.serviceAccountName", "engine").parsed()
-    template = pod.template(seen.spec, resolve(seen.spec.accelerator))
+    template = pod.template(seen.spec, resolve(seen.spec.accelerator), CATALOGUE.carried_by(seen.spec.engine))
     manifest = {"apiVersion": "v1", "kind": "Pod", **template}
     manifest["metadata"] = {**template["metadata"], "name": "engine", "namespace": stored}
     kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(manifest))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from specs import specs
 
 from specdecode_operator.api import names
+from specdecode_operator.api.catalogue import CATALOGUE
 from specdecode_operator.api.profiles import resolve
 from specdecode_operator.api.types import Spec, SpecDecodeDeployment
 from specdecode_operator.build import (
@@ -36,7 +37,9 @@ def children(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """Every manifest that the object could come to."""
     seen = object_of(spec)
     owner, profile, revision = owner_of(seen), resolve(seen.spec.accelerator), revision_of(seen.spec)
-    kept_as = controllerrevision.build(owner, seen.spec, profile, revision, 1)
+    kept_as = controllerrevision.build(
+        owner, seen.spec, profile, revision, 1, series=CATALOGUE.carried_by(seen.spec.engine)
+    )
     frozen = controllerrevision.frozen(kept_as)
     replicas = seen.spec.replicas
     pods = (

@@ -48,7 +48,7 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
   verbs:
     - list # which pods are ready, and why others are not
     - watch # a pod that becomes ready, or fails, moves the plan on
-    - patch # pod-deletion-cost says which pod of a revision goes first
+    - patch # which pod of a revision goes first; which has attested its files; one that differs leaves its Services
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
   verbs:

@@ -35,6 +35,12 @@ _COLUMNS: Final[tuple[dict[str, Any], ...]] = (
         "description": "The revision that serves.",
     },
     {
+        "name": "Attested",
+        "type": "string",
+        "jsonPath": f'.status.conditions[?(@.type=="{names.CONDITION_ATTESTED}")].status',
+        "description": "Whether the pods run the files that their revision says.",
+    },
+    {
         "name": "Step",
         "type": "string",
         "jsonPath": ".status.run.step",

@@ -24,7 +24,8 @@ LABEL_NAME: Final = f"{GROUP}/name"
 
 LABEL_REVISION: Final = f"{GROUP}/revision"
 LABEL_SERVES: Final = f"{GROUP}/serves"
-"""`true` on pods that answer requests: all but the follower pods of a replica that spans nodes."""
+"""`true` on pods that answer requests: all but the follower pods of a replica that spans nodes. `false` on a pod that
+was taken out of its Services, since it isn't what its revision says."""
 
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_APP_NAME: Final = "app.kubernetes.io/name"
@@ -39,6 +40,10 @@ MANAGED_SELECTOR: Final = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
 ANNOTATION_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 """Tells the ReplicaSet controller which pod goes first: the lowest cost."""
 
+ANNOTATION_ATTESTED: Final = f"{GROUP}/attested"
+"""On a pod: the container whose attestation was what the revision says. A restarted operator asks again, but takes no
+pod for unknown meanwhile."""
+
 ANNOTATION_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 # --- Pods -------------------------------------------------------------------------------------------------------------
@@ -47,7 +52,13 @@ PORT: Final = 8000
 PORT_NAME: Final = "http"
 METRICS_PATH: Final = "/metrics"
 HEALTH_PATH: Final = "/health"
-READY_PATH: Final = "/v1/models"
+READY_PATH: Final = "/specdecode/ready"
+"""200 once the model is loaded and this process' own check of its files has passed."""
+
+STOCK_READY_PATH: Final = "/v1/models"
+"""What stands for it on an engine without our package."""
+
+ATTESTATION_PATH: Final = "/specdecode/attestation"
 GPU: Final = "nvidia.com/gpu"
 
 VOLUME_SHM: Final = "shm"
@@ -62,6 +73,12 @@ CLAIMS_PATH: Final = "/mnt/claims"
 
 ENV_PREFIX: Final = "SPECDECODE_"
 """Environment variables with this prefix belong to the operator."""
+
+ENV_EXPECT_MANIFEST: Final = f"{ENV_PREFIX}EXPECT_MANIFEST"
+"""Digest of the manifest that the engine's files must have; with any other it doesn't start."""
+
+ENV_DISABLE: Final = f"{ENV_PREFIX}DISABLE"
+"""Optimizations that are switched off, separated by commas."""
 
 # --- Multi-node replicas ----------------------------------------------------------------------------------------------
 LWS_API_VERSION: Final = "leaderworkerset.x-k8s.io/v1"
@@ -92,10 +109,13 @@ CONDITION_READY: Final = "Ready"
 CONDITION_PROGRESSING: Final = "Progressing"
 """True while a revision is taking slots or replicas change; False with a reason when nothing can move."""
 
+CONDITION_ATTESTED: Final = "Attested"
+"""Every pod that serves runs the files that its revision says; Unknown where nothing can say so."""
+
 CONDITION_ROUTABLE: Final = "Routable"
 """The route is accepted by its gateway at its current generation, and some revision is in it."""
 
-CONDITIONS: Final = (CONDITION_READY, CONDITION_PROGRESSING, CONDITION_ROUTABLE)
+CONDITIONS: Final = (CONDITION_READY, CONDITION_PROGRESSING, CONDITION_ATTESTED, CONDITION_ROUTABLE)
 
 # Ready
 REASON_ALL_READY: Final = "AllSlotsReady"
@@ -122,11 +142,25 @@ REASON_PODS_REFUSED: Final = "PodsRefused"
 REASON_HELD: Final = "HeldByMinAvailable"
 """minAvailable leaves no slot to give up, so no revision can be replaced."""
 
+REASON_NOT_ATTESTED: Final = "NotAttested"
+"""A pod doesn't attest what its revision says, or nothing at all: it takes no requests, so nothing moves."""
+
 REASON_CHILD_REFUSED: Final = "ChildRefused"
 REASON_NAME_TAKEN: Final = "NameTaken"
 """Something that isn't this object's has the name of a child."""
 
 REASON_CRD_MISSING: Final = "ApiMissing"
+
+# Attested
+REASON_ATTESTED: Final = "FilesAttested"
+REASON_DIFFERS: Final = "AttestationDiffers"
+REASON_PENDING: Final = "AttestationPending"
+REASON_SILENT: Final = "NoAnswer"
+REASON_STOCK: Final = "StockEngine"
+REASON_UNEXPECTED: Final = "NothingExpected"
+"""The revision was frozen by an operator that expected no manifest yet."""
+
+REASON_IMAGE_UNCONFIRMED: Final = "ImageUnconfirmed"
 
 # Routable
 REASON_ROUTE_ACCEPTED: Final = "RouteAccepted"

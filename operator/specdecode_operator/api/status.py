@@ -16,7 +16,7 @@ class Condition(Model):
     """One aspect of the object's state."""
 
     type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
-        description="Which aspect: Ready, Progressing or Routable."
+        description="Which aspect: Ready, Progressing, Attested or Routable."
     )
     status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
     reason: Annotated[str, Field(min_length=1, max_length=1024)] = Field(description="Why, in one word for programs.")
@@ -64,7 +64,7 @@ class Status(Model):
         default=None, description="Generation of the object that this status is about."
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
-        default=(), description="Ready, Progressing, Routable.", json_schema_extra=keyed("type")
+        default=(), description="Ready, Progressing, Attested, Routable.", json_schema_extra=keyed("type")
     )
     replicas: Annotated[int, Field(ge=0)] | None = Field(
         default=None, description="Replicas there are, of all revisions."

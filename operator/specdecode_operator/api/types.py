@@ -16,6 +16,7 @@ from specdecode_operator.api import names
 from specdecode_operator.api.cel import Rule, given, number
 from specdecode_operator.api.errors import FieldError, InvalidObject
 from specdecode_operator.api.fields import (
+    DNS_LABEL,
     Commit,
     Duration,
     Key,
@@ -316,10 +317,31 @@ class EnvVar(Model):
     value_from: EnvSource | None = Field(default=None, description="Where the value comes from instead.")
 
 
+class Optimizations(Model):
+    """The optimizations of the decode path that the image carries."""
+
+    disable: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)], ...], Field(max_length=32)
+    ] = Field(
+        default=(),
+        description="Names of optimizations that are switched off; off is the release's own path. A name that the "
+        "engine's line doesn't have, or can't switch, is refused. A change replaces the pods.",
+        json_schema_extra=as_set(),
+    )
+
+
 class Engine(Model):
     """The engine's image and how it is started."""
 
     RULES = (
+        Rule(
+            rule="self.build != 'stock' || !has(self.optimizations) || !has(self.optimizations.disable) || "
+            "size(self.optimizations.disable) == 0",
+            found=f"{{{number('size(self.optimizations.disable)', 2)}}} names with build stock",
+            allowed="none, since a stock engine has nothing of ours to switch off",
+            action="remove them, or take an image with the series and build patched",
+            field_path=".optimizations.disable",
+        ),
         Rule(
             rule="self.image.matches('^[a-z0-9][-A-Za-z0-9._:/]*@sha256:[0-9a-f]{64}$')",
             found="{self.image}",
@@ -333,6 +355,15 @@ class Engine(Model):
     image: Annotated[str, Field(min_length=1, max_length=512)] = Field(
         description="Image by digest: repository@sha256:<64 hexadecimal digits>. A tag can move, and then two pods of "
         "one revision run different code."
+    )
+    build: Literal["patched", "stock"] = Field(
+        default="patched",
+        description="What the image holds. patched: the engine with the operator's series of patches for its line; a "
+        "revision gets requests only once its pods have attested their files. stock: a release as it is; it serves, "
+        "but Attested stays Unknown, and there is nothing to switch off.",
+    )
+    optimizations: Optimizations = Field(
+        default_factory=Optimizations, description="The optimizations of the decode path that the image carries."
     )
     args: Annotated[tuple[Annotated[str, Field(max_length=4096)], ...], Field(max_length=128)] = Field(
         default=(),

@@ -13,7 +13,7 @@ patch (a child is read by watching it):
 | apps controllerrevisions | child, delete | frozen revisions; history beyond ten is deleted |
 | apps replicasets | child, delete | one a revision; replicas; edits by hand are undone |
 | "" services | child, delete | one a revision and one for all |
-| "" pods | list watch patch | readiness, and why not; pod-deletion-cost marks the slot that goes next |
+| "" pods | list watch patch | readiness, and why not; marks the slot that goes next, what attested, what doesn't |
 | "" events | create patch list | sentences for people; a repeat patches its count; what keeps a mount |
 | discovery.k8s.io endpointslices | list watch | a revision enters the route once its endpoints are ready |
 | policy poddisruptionbudgets | child | minAvailable against node drains |
@@ -21,6 +21,8 @@ patch (a child is read by watching it):
 | monitoring.coreos.com podmonitors | child | scraping, where that API exists |
 | leaderworkerset.x-k8s.io leaderworkersets | child, delete | replicas that span nodes, where that API exists |
 | resource.nvidia.com computedomains | child, delete | their NVLink domain, where that API exists |
+
+`attest` asks the pods themselves, over HTTP on the engine's port; that needs no right, only the way to them.
 
 In namespaced mode (SPECDECODE_WATCH_NAMESPACES) a Role with the same rules in each of those namespaces is enough;
 nothing at cluster scope is read. No finalizer is set. Where the admission plugin OwnerReferencesPermissionEnforcement

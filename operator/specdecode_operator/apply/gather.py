@@ -10,6 +10,7 @@ from specdecode_operator.apply import kinds
 from specdecode_operator.apply.client import Api, ApiError, Json, Unreachable
 from specdecode_operator.apply.store import Key, Store, owner_of
 from specdecode_operator.plan.observe import Observed, condition, moment
+from specdecode_operator.plan.testimony import Answer
 
 STUCK_AFTER: Final = timedelta(seconds=10)
 """A pod that has had a node for this long and no running container is asked what keeps it."""
@@ -19,7 +20,14 @@ PODS_ASKED: Final = 3
 """Pods of one object whose events are read in one reconcile."""
 
 
-def gather(store: Store, key: Key, uid: str, capabilities: frozenset[str], warnings: Mapping[str, str]) -> Observed:
+def gather(
+    store: Store,
+    key: Key,
+    uid: str,
+    capabilities: frozenset[str],
+    warnings: Mapping[str, str],
+    attestations: Mapping[str, Answer],
+) -> Observed:
     """What is known around the object. Children of an earlier object of the same name are not its own."""
 
     def ours(kind: kinds.Kind) -> tuple[Json, ...]:
@@ -41,6 +49,7 @@ def gather(store: Store, key: Key, uid: str, capabilities: frozenset[str], warni
         compute_domains=ours(kinds.COMPUTE_DOMAIN),
         foreign_routes=tuple(foreign),
         pod_warnings=warnings,
+        attestations=attestations,
         capabilities=capabilities,
     )
 

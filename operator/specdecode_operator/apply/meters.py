@@ -52,6 +52,12 @@ class Meters:
         self.watch_restarts = Counter(
             f"{PREFIX}_watch_restarts_total", "Watches begun anew, by why.", ["kind", "why"], registry=self.registry
         )
+        self.attestations = Counter(
+            f"{PREFIX}_attestation_requests_total",
+            "Requests to pods for their attestation, by what came: attestation, other, none.",
+            ["answer"],
+            registry=self.registry,
+        )
         self.held = Gauge(
             f"{PREFIX}_store_objects", "Objects of a kind in the store.", ["kind"], registry=self.registry
         )

@@ -7,7 +7,7 @@ is there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -25,6 +25,7 @@ from specdecode_operator.apply.store import Key, Store
 from specdecode_operator.plan.narrate import narrate
 from specdecode_operator.plan.plan import plan
 from specdecode_operator.plan.status import refused, unreadable
+from specdecode_operator.plan.testimony import Answer
 from specdecode_operator.plan.validate import Allowed
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ class Reconciler:
     recorder: Recorder
     meters: Meters
     capabilities: Callable[[], frozenset[str]]
+    attestations: Callable[[list[Json]], Mapping[str, Answer]]
+    """What the processes of these pods have said of their files, by pod UID."""
     allowed: Allowed = field(default_factory=Allowed)
     clock: Callable[[], datetime] = utc_now
     leaving: dict[Key, str] = field(default_factory=dict)
@@ -91,7 +94,8 @@ class Reconciler:
             return PREDECESSOR_RETRY
         pods = self.store.of(kinds.POD, key)
         warnings = await pod_warnings(self.api, pods, now)
-        observed = gather(self.store, key, desired.uid, self.capabilities(), warnings)
+        answers = self.attestations(pods)
+        observed = gather(self.store, key, desired.uid, self.capabilities(), warnings, answers)
         made = plan(desired, observed, now, self.allowed)
         refusals = await self.executor.carry_out(key, made.actions)
         status, events = made.status, made.events

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from specdecode_operator.api import names
+from specdecode_operator.api.catalogue import Series
 from specdecode_operator.api.profiles import ProbeSettings, Profile
 from specdecode_operator.api.types import EnvVar, Model, Spec, Toleration
 from specdecode_operator.build.args import HF, claim_of, follower_args, serve_args
@@ -17,15 +18,15 @@ CLAIM_NAME: Final = "fabric"
 """Name, inside the pod, of its claim on the revision's ComputeDomain."""
 
 
-def template(spec: Spec, profile: Profile) -> dict[str, Any]:
-    """Pod template of the pod that answers requests."""
-    container = {**_container(spec, profile, serve_args(spec, profile)), **_serving(profile)}
+def template(spec: Spec, profile: Profile, series: Series | None) -> dict[str, Any]:
+    """Pod template of the pod that answers requests. `series` is what its image carries; None for a stock engine."""
+    container = {**_container(spec, profile, series, serve_args(spec, profile)), **_serving(profile, series)}
     return _template(spec, profile, container)
 
 
-def worker_template(spec: Spec, profile: Profile) -> dict[str, Any]:
+def worker_template(spec: Spec, profile: Profile, series: Series | None) -> dict[str, Any]:
     """Pod template of the follower pods of a replica that spans nodes: no server, so no port and no probes."""
-    return _template(spec, profile, _container(spec, profile, follower_args(spec, profile)))
+    return _template(spec, profile, _container(spec, profile, series, follower_args(spec, profile)))
 
 
 def identified(
@@ -133,13 +134,13 @@ def _claimed(spec: Mapping[str, Any], claim_template: str) -> dict[str, Any]:
 # --- Container --------------------------------------------------------------------------------------------------------
 
 
-def _container(spec: Spec, profile: Profile, args: list[str]) -> dict[str, Any]:
+def _container(spec: Spec, profile: Profile, series: Series | None, args: list[str]) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": names.CONTAINER,
         "image": spec.engine.image,
         "imagePullPolicy": "IfNotPresent",
         "args": args,
-        "env": _env(spec, profile),
+        "env": [*_env(spec, profile), *_attesting(spec, series)],
         "resources": _resources(spec, profile),
         "securityContext": _security(profile),
         "volumeMounts": _mounts(spec),
@@ -151,13 +152,18 @@ def _container(spec: Spec, profile: Profile, args: list[str]) -> dict[str, Any]:
     return container
 
 
-def _serving(profile: Profile) -> dict[str, Any]:
-    """Port and probes. Startup and liveness ask for the process, readiness for a loaded model (llm-d#330)."""
+def _serving(profile: Profile, series: Series | None) -> dict[str, Any]:
+    """Port and probes. Startup and liveness ask for the process, readiness for a loaded model (llm-d#330).
+
+    With our package, ready is also that the process has checked its own files. A stock engine has no such path: the
+    probe would never succeed there.
+    """
+    ready = names.STOCK_READY_PATH if series is None else names.READY_PATH
     return {
         "ports": [{"name": names.PORT_NAME, "containerPort": names.PORT, "protocol": "TCP"}],
         "startupProbe": _probe(names.HEALTH_PATH, profile.startup),
         "livenessProbe": _probe(names.HEALTH_PATH, profile.liveness),
-        "readinessProbe": _probe(names.READY_PATH, profile.readiness),
+        "readinessProbe": _probe(ready, profile.readiness),
     }
 
 
@@ -198,6 +204,15 @@ def _env(spec: Spec, profile: Profile) -> list[dict[str, Any]]:
         *({"name": name, "value": value} for name, value in ours.items() if name not in theirs),
         *(_variable(variable) for variable in spec.engine.env),
     ]
+
+
+def _attesting(spec: Spec, series: Series | None) -> list[dict[str, Any]]:
+    """What the engine checks itself against, in every pod of a replica. No variable of the user's has these names."""
+    if series is None:
+        return []
+    off = sorted(set(spec.engine.optimizations.disable))
+    values = {names.ENV_EXPECT_MANIFEST: series.manifest_digest, **({names.ENV_DISABLE: ",".join(off)} if off else {})}
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def _hub(spec: Spec) -> dict[str, str]:

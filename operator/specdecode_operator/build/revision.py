@@ -86,8 +86,18 @@ FORM_1: Final = Form(
     },
 )
 
-FORMS: Final[Mapping[int, Form]] = {1: FORM_1}
-LATEST_FORM: Final = 1
+_ENGINE_1: Final = FORM_1.fields["engine"] or {}
+
+FORM_2: Final = Form(
+    version=2,
+    fields={**FORM_1.fields, "engine": {**_ENGINE_1, "build": None, "optimizations": _leaves("disable")}},
+    neutral={"engine.build": "patched", "engine.optimizations.disable": []},
+)
+"""With what the image holds and which optimizations are off. The digest that a pod expects is not in it: it comes from
+the operator's catalogue, and a newer catalogue must not restart what serves."""
+
+FORMS: Final[Mapping[int, Form]] = {1: FORM_1, 2: FORM_2}
+LATEST_FORM: Final = 2
 
 
 def revision_of(spec: Spec, form: int = LATEST_FORM) -> str:
@@ -100,10 +110,17 @@ def revision_of(spec: Spec, form: int = LATEST_FORM) -> str:
     return digest(canonical(as_hashed(spec), FORMS[form]))
 
 
+def says_more(spec: Spec, form: int) -> bool:
+    """Whether `spec` uses a field that is younger than a version of the form, whose hash is blind to it."""
+    plain = as_hashed(spec)
+    return canonical(plain, FORMS[form]) != canonical(plain, FORMS[LATEST_FORM])
+
+
 def as_hashed(spec: Spec) -> dict[str, Any]:
-    """`spec` as the canonical form reads it: of the model's two names, the one that clients send."""
+    """`spec` as the canonical form reads it: of the model's two names the one that clients send, and sets in order."""
     plain: dict[str, Any] = spec.model_dump(by_alias=True, exclude_none=True, mode="json")
-    return {**plain, "model": {**plain["model"], "servedName": spec.model.serves_as}}
+    engine = {**plain["engine"], "optimizations": {"disable": sorted(set(spec.engine.optimizations.disable))}}
+    return {**plain, "model": {**plain["model"], "servedName": spec.model.serves_as}, "engine": engine}
 
 
 def digest(form: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from specdecode_operator.api import names
 from specdecode_operator.api.conditions import get_condition
 from specdecode_operator.api.types import Status
 from specdecode_operator.plan.actions import Action, Apply, Delete, Event, Patch
+from specdecode_operator.plan.attestation import TAKES_OUT
 
 DRIFT_KINDS = frozenset(
     {
@@ -22,7 +23,13 @@ PASSING = frozenset({names.REASON_NOTHING_READY, names.REASON_NOT_READY, names.R
 
 def narrate(before: Status, after: Status, actions: Sequence[Action]) -> tuple[Event, ...]:
     """What is worth telling of the change from `before` to `after` and of what is being done."""
-    return (*_revisions(before, after), *_conditions(before, after), *_repairs(actions), *_steps(before, after))
+    return (
+        *_revisions(before, after),
+        *_conditions(before, after),
+        *_repairs(actions),
+        *_taken_out(actions),
+        *_steps(before, after),
+    )
 
 
 def _revisions(before: Status, after: Status) -> Iterator[Event]:
@@ -80,6 +87,13 @@ def _repairs(actions: Sequence[Action]) -> Iterator[Event]:
                 "DriftRepaired",
                 f"{action.manifest['kind']} {name}: {path} is set back to what it should be.",
             )
+
+
+def _taken_out(actions: Sequence[Action]) -> Iterator[Event]:
+    for action in actions:
+        if isinstance(action, Patch) and action.kind == "Pod" and action.why.startswith(TAKES_OUT):
+            words = action.why.removeprefix(TAKES_OUT)
+            yield Event("Warning", "PodTakenOut", f"Takes pod {action.name} out of its Services: {words}")
 
 
 def _is_repair(action: Apply) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, NewType
+from typing import Any, Final, Literal, NewType
 
 from specdecode_operator.api import names
+from specdecode_operator.plan.testimony import Answer
 
 Json = dict[str, Any]
 Revision = NewType("Revision", str)
@@ -39,8 +40,35 @@ class Observed:
     """HTTPRoutes of other objects of ours, in all namespaces that the operator serves."""
     pod_warnings: Mapping[str, str] = field(default_factory=dict)
     """Pod UID to the message of its newest warning event, for pods that a mount keeps from starting."""
+    attestations: Mapping[str, Answer] = field(default_factory=dict)
+    """Pod UID to what its process last said of its files."""
     capabilities: frozenset[str] = frozenset()
     """Kinds of other projects that this API server has."""
+
+
+Kind = Literal["attested", "unconfirmed", "differs", "silent", "pending", "unexpected"]
+ATTESTED: Final = "attested"
+UNCONFIRMED: Final = "unconfirmed"
+"""The files are right; the node names another image."""
+DIFFERS: Final = "differs"
+SILENT: Final = "silent"
+"""Ready, asked again and again, and no answer."""
+PENDING: Final = "pending"
+UNEXPECTED: Final = "unexpected"
+"""Its revision expects nothing."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is thought of a pod, and why, in sentences."""
+
+    kind: Kind
+    words: str = ""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether a revision may enter the route for this pod."""
+        return self.kind in (ATTESTED, UNCONFIRMED, UNEXPECTED)
 
 
 @dataclass(frozen=True)
@@ -63,6 +91,15 @@ class Pod:
     cost: int
     created: datetime
     raw: Json = field(repr=False, compare=False, hash=False)
+    taken_out: bool = False
+    """It serves no longer, since it isn't what its revision says."""
+    asked: bool = False
+    """It answers requests, so it is asked for its attestation too."""
+    process: str = ""
+    """Which process of the engine runs; empty while none does. It changes with each restart of the container."""
+    attested_as: str = ""
+    """The process that has attested its files, as noted on the pod."""
+    verdict: Verdict = Verdict(UNEXPECTED)
 
 
 def revision_of(item: Json) -> Revision:
@@ -99,7 +136,7 @@ def _pod(raw: Json, routable: bool) -> Pod:
         revision=revision_of(raw),
         group=labels.get(names.LWS_GROUP_KEY, meta["uid"]),
         index=_index(labels),
-        serves=labels.get(names.LABEL_SERVES, "true") == "true",
+        serves=labels.get(names.LABEL_SERVES) == "true",
         ready=is_ready,
         ready_since=moment(ready.get("lastTransitionTime")) if is_ready else None,
         routable=routable and is_ready,
@@ -107,7 +144,19 @@ def _pod(raw: Json, routable: bool) -> Pod:
         cost=_cost(meta),
         created=moment(meta.get("creationTimestamp")) or datetime.min.replace(tzinfo=UTC),
         raw=raw,
+        taken_out=labels.get(names.LABEL_SERVES) == "false",
+        asked=names.LABEL_SERVES in labels,
+        process=process_of(raw),
+        attested_as=(meta.get("annotations") or {}).get(names.ANNOTATION_ATTESTED, ""),
     )
+
+
+def process_of(raw: Json) -> str:
+    """Which process of the engine a pod runs, so that what one attested isn't taken for another's; empty if none."""
+    for state in (raw.get("status") or {}).get("containerStatuses") or ():
+        if state.get("name") == names.CONTAINER and "running" in (state.get("state") or {}):
+            return str(state.get("containerID") or f"restart {state.get('restartCount', 0)}")
+    return ""
 
 
 def _index(labels: Json) -> int | None:

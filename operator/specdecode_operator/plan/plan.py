@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from specdecode_operator.api import names
+from specdecode_operator.api.catalogue import CATALOGUE, Catalogue
 from specdecode_operator.api.errors import FieldError
 from specdecode_operator.api.profiles import resolve
 from specdecode_operator.api.types import SpecDecodeDeployment, Status, Traffic
@@ -23,7 +24,7 @@ from specdecode_operator.build import (
 )
 from specdecode_operator.build.frozen import Frozen
 from specdecode_operator.build.owner import Owner, owner_of
-from specdecode_operator.plan import observe, traffic
+from specdecode_operator.plan import attestation, observe, traffic
 from specdecode_operator.plan.actions import Action, Apply, Delete, Event, Patch
 from specdecode_operator.plan.differs import first_difference, has_beyond, merge_patch, repaired
 from specdecode_operator.plan.narrate import narrate
@@ -49,7 +50,13 @@ class Plan:
     requeue_after: timedelta | None = None
 
 
-def plan(desired: SpecDecodeDeployment, observed: Observed, now: datetime, allowed: Allowed | None = None) -> Plan:
+def plan(
+    desired: SpecDecodeDeployment,
+    observed: Observed,
+    now: datetime,
+    allowed: Allowed | None = None,
+    catalogue: Catalogue = CATALOGUE,
+) -> Plan:
     """Compare what is wanted with what is, and take the next step.
 
     Args:
@@ -57,10 +64,11 @@ def plan(desired: SpecDecodeDeployment, observed: Observed, now: datetime, allow
         observed: its children, pods, and what others have claimed.
         now: the time, in whole seconds: it ends up in status.
         allowed: what the chart allows to objects; nothing if absent.
+        catalogue: the series of patches that engines may carry.
     """
     owner = owner_of(desired)
     profile = resolve(desired.spec.accelerator)
-    errors = field_errors(desired.spec, profile, allowed or Allowed())
+    errors = field_errors(desired.spec, profile, allowed or Allowed(), catalogue)
     past = history(observed)
     held = _arms(desired, observed, past)
     wanted = wanted_revision(desired, past)
@@ -79,6 +87,7 @@ def plan(desired: SpecDecodeDeployment, observed: Observed, now: datetime, allow
         errors=(*errors, *([hostname_error] if errors and hostname_error else [])),
         route_api=observe.ROUTES in observed.capabilities,
         hostname_error=hostname_error,
+        catalogue=catalogue,
     )
     if cast is None:
         status = status_of(situation)
@@ -124,6 +133,7 @@ def _plan_revisions(
         *children.budget(floor, spec.replicas, frozen.get(cast.target)),
         *children.monitor(it.desired),
         *children.marks(move.mark),
+        *attestation.marks(it.arms.values()),
         *children.removals(),
     )
     return Plan(
@@ -135,8 +145,9 @@ def _plan_revisions(
 
 
 def _order(action: Action) -> int:
-    """The route first: it must have left a revision, and must not name a Service that isn't there yet."""
-    rank = ("ControllerRevision", "Service", "HTTPRoute")
+    """The route first: it must have left a revision, and must not name a Service that isn't there yet. Marks of pods
+    before the workloads that take one of them."""
+    rank = ("ControllerRevision", "Service", "HTTPRoute", "Pod")
     if isinstance(action, Delete):
         return len(rank) + 1
     kind = action.manifest["kind"] if isinstance(action, Apply) else action.kind
@@ -162,7 +173,7 @@ def _arms(desired: SpecDecodeDeployment, observed: Observed, past: History) -> d
             free = max(desired.spec.replicas - sum(replicas.values()), 0)
             replicas.setdefault(Revision(role.revision), min(role.slots, free))
     pods = [pod for pod in live_pods(observed) if pod.revision in replicas or pod.revision in past.frozen]
-    return arms(replicas, pods, sizes)
+    return arms(replicas, [attestation.judged(pod, past.frozen, observed.attestations) for pod in pods], sizes)
 
 
 def _freeze(owner: Owner, it: Situation, past: History, target: Revision) -> Json | None:
@@ -172,7 +183,9 @@ def _freeze(owner: Owner, it: Situation, past: History, target: Revision) -> Jso
     """
     if target in past.frozen or it.errors:
         return None
-    return controllerrevision.build(owner, it.desired.spec, it.profile, target, past.next_number)
+    spec = it.desired.spec
+    series = it.catalogue.carried_by(spec.engine)
+    return controllerrevision.build(owner, spec, it.profile, target, past.next_number, series=series)
 
 
 def _missing_api(frozen: Mapping[Revision, Frozen], cast: Roles, observed: Observed) -> str:
@@ -222,7 +235,10 @@ def _troubles(held: Mapping[Revision, Arm], observed: Observed, cast: Roles) -> 
     for revision in order:
         refused = [of_workload(item) for item in observed.workloads if revision_of_child(item) == revision]
         pods = [pod for slot in held[revision].slots for pod in slot.pods]
-        each = [of_pod(pod, observed.pod_warnings.get(pod.uid)) for pod in sorted(pods, key=lambda pod: pod.name)]
+        each = [
+            of_pod(pod, observed.pod_warnings.get(pod.uid)) or attestation.trouble(pod)
+            for pod in sorted(pods, key=lambda pod: pod.name)
+        ]
         short = held[revision].replicas > len(held[revision].standing)
         found += [trouble for trouble in (*(refused if short else ()), *each) if trouble]
     return tuple(found)

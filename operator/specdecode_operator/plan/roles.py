@@ -13,7 +13,7 @@ from typing import Final
 from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.build import controllerrevision
 from specdecode_operator.build.frozen import Frozen
-from specdecode_operator.build.revision import LATEST_FORM, revision_of
+from specdecode_operator.build.revision import LATEST_FORM, revision_of, says_more
 from specdecode_operator.plan.observe import Json, Observed, Revision, revision_of_child
 from specdecode_operator.plan.slots import Arm
 
@@ -55,14 +55,15 @@ def history(observed: Observed) -> History:
 def wanted_revision(desired: SpecDecodeDeployment, past: History) -> Revision:
     """The revision that the spec asks for: an existing one if the spec hashes to it in the form that it was made under.
 
-    So an operator that knows more fields restarts nothing, and a spec that comes back finds its old revision.
+    So an operator that knows more fields restarts nothing, and a spec that comes back finds its old revision. But a
+    spec that uses such a field is none that the older form can tell: its revision is new.
     """
     hashes: dict[int, Revision] = {}
     for revision in sorted(past.frozen, key=past.number, reverse=True):
         form = min(past.frozen[revision].form_version, LATEST_FORM)
         if form not in hashes:
             hashes[form] = Revision(revision_of(desired.spec, form))
-        if hashes[form] == revision:
+        if hashes[form] == revision and not says_more(desired.spec, form):
             return revision
     return Revision(revision_of(desired.spec))
 

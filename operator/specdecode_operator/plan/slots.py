@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from specdecode_operator.plan.observe import Pod, Revision
+from specdecode_operator.plan.observe import DIFFERS, Pod, Revision
 
 NEXT_TO_GO: Final = -1000
 """pod-deletion-cost of the pod whose slot moves next; all others have 0."""
@@ -26,8 +26,8 @@ class Slot:
 
     @property
     def leader(self) -> Pod:
-        """The pod that serves; the first one, should the serving one be missing."""
-        return next((pod for pod in self.pods if pod.serves), self.pods[0])
+        """The pod that serves, or would; the first one, should that one be missing."""
+        return next((pod for pod in self.pods if pod.serves or pod.taken_out), self.pods[0])
 
     @property
     def terminating(self) -> bool:
@@ -37,7 +37,13 @@ class Slot:
     @property
     def ready(self) -> bool:
         """Whether it serves."""
-        return len(self.pods) >= self.size and self.leader.serves and self.leader.ready and not self.terminating
+        whole = len(self.pods) >= self.size and not self.terminating
+        return whole and self.leader.serves and self.leader.ready and self.difference is None
+
+    @property
+    def difference(self) -> str | None:
+        """What makes a pod of it another than its revision says, in a sentence; None if nothing is known to."""
+        return next((pod.verdict.words for pod in self.pods if pod.verdict.kind == DIFFERS), None)
 
     @property
     def marked(self) -> bool:
@@ -45,9 +51,9 @@ class Slot:
         return self.leader.cost <= NEXT_TO_GO
 
     def settles_at(self, settle: timedelta) -> datetime | None:
-        """When it will have been ready for long enough; None while it isn't ready and routable."""
+        """When it will have been ready for long enough; None while it isn't ready, routable and attested."""
         since = self.leader.ready_since
-        if not self.ready or since is None or not self.leader.routable:
+        if not self.ready or since is None or not self.leader.routable or not self.leader.verdict.trusted:
             return None
         return since + settle
 

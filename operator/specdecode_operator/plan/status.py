@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from specdecode_operator.api import names
+from specdecode_operator.api.catalogue import CATALOGUE, DISABLED, Catalogue
 from specdecode_operator.api.conditions import get_condition, set_condition
 from specdecode_operator.api.errors import FieldError
 from specdecode_operator.api.profiles import Profile
 from specdecode_operator.api.types import Condition, RevisionStatus, RunStatus, SpecDecodeDeployment, Status
 from specdecode_operator.build.frozen import Frozen
-from specdecode_operator.plan import traffic
+from specdecode_operator.plan import observe, traffic
 from specdecode_operator.plan.observe import Json, Revision
 from specdecode_operator.plan.rollout import Goal, Move, serving
 from specdecode_operator.plan.slots import Arm
 from specdecode_operator.plan.trouble import Trouble
+
+SENTENCES: Final = 3
+"""Pods that one condition speaks of; their number can be large, and an event's message is short."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Situation:
     """Whether the live route leads from where the object asks for, whatever shares it gives."""
     route_api: bool = True
     hostname_error: FieldError | None = None
+    catalogue: Catalogue = CATALOGUE
 
 
 def status_of(it: Situation) -> Status:
@@ -64,6 +69,7 @@ def status_of(it: Situation) -> Status:
     said = {
         names.CONDITION_READY: ready(it),
         names.CONDITION_PROGRESSING: progressing(it),
+        names.CONDITION_ATTESTED: attested(it),
         names.CONDITION_ROUTABLE: routable(it),
     }
     for kind, each in said.items():
@@ -132,6 +138,66 @@ def progressing(it: Situation) -> Said:
     if not move.done:
         return Said("True", names.REASON_STARTING, f"{count} {_settled(it, goal)} of {goal.replicas} have settled.")
     return Said("True", names.REASON_COMPLETE, f"Revision {goal.target} holds all {goal.replicas} slots.")
+
+
+def attested(it: Situation) -> Said:
+    """Whether what serves is what its revision says.
+
+    A pod that hasn't been asked yet says nothing new: an operator that has just started finds the answers of before.
+    """
+    slots = [slot for _, arm in sorted(it.arms.items()) for slot in arm.standing]
+    wrong = sorted(slot.difference for slot in slots if slot.difference is not None)
+    if wrong:
+        return Said("False", names.REASON_DIFFERS, _listed(wrong) + " They get no requests." * (len(wrong) > 1))
+    ready = [slot.leader for slot in slots if slot.leader.ready]
+    before = get_condition(it.desired.status.conditions, names.CONDITION_ATTESTED)
+    if any(pod.verdict.kind == observe.PENDING for pod in ready) and before is not None and before.status == "True":
+        return Said(before.status, before.reason, before.message)
+    for kind, reason in ((observe.SILENT, names.REASON_SILENT), (observe.UNCONFIRMED, names.REASON_IMAGE_UNCONFIRMED)):
+        words = sorted(pod.verdict.words for pod in ready if pod.verdict.kind == kind)
+        if words:
+            return Said("Unknown", reason, _listed(words))
+    if not ready or any(pod.verdict.kind == observe.PENDING for pod in ready):
+        return Said("Unknown", names.REASON_PENDING, "No pod that serves has attested its files yet.")
+    serving = sorted({pod.revision for pod in ready})
+    nothing = [revision for revision in serving if not _expects(it, revision)]
+    if nothing:
+        return _nothing_expected(it, nothing[0])
+    return Said("True", names.REASON_ATTESTED, " ".join(_attests(it, revision) for revision in serving))
+
+
+def _expects(it: Situation, revision: Revision) -> bool:
+    frozen = it.frozen.get(revision)
+    return frozen is not None and frozen.expected is not None
+
+
+def _nothing_expected(it: Situation, revision: Revision) -> Said:
+    frozen = it.frozen.get(revision)
+    if frozen is not None and frozen.stock:
+        return Said(
+            "Unknown",
+            names.REASON_STOCK,
+            f"Revision {revision} has spec.engine.build stock: nothing can say which files its engine runs.",
+        )
+    return Said(
+        "Unknown",
+        names.REASON_UNEXPECTED,
+        f"Revision {revision} was made by an operator that asked for no attestation. The next one will be attested.",
+    )
+
+
+def _attests(it: Situation, revision: Revision) -> str:
+    expected = it.frozen[revision].expected
+    assert expected is not None
+    off = sorted(name for name, state in expected.states.items() if state == DISABLED)
+    switched = f", with {', '.join(off)} switched off" if off else ""
+    return f"Revision {revision} runs series {expected.series} (manifest {expected.manifest_digest[:12]}){switched}."
+
+
+def _listed(words: Sequence[str]) -> str:
+    """The first few sentences; how many more there are."""
+    more = f" And {len(words) - SENTENCES} more." if len(words) > SENTENCES else ""
+    return " ".join(_sentence(each) for each in words[:SENTENCES]) + more
 
 
 def routable(it: Situation) -> Said:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from specdecode_operator.api.catalogue import CATALOGUE, Catalogue
 from specdecode_operator.api.errors import FieldError
 from specdecode_operator.api.profiles import Profile
 from specdecode_operator.api.types import Spec
@@ -23,15 +24,43 @@ class Allowed:
     service_accounts: tuple[str, ...] = ()
 
 
-def field_errors(spec: Spec, profile: Profile, allowed: Allowed) -> tuple[FieldError, ...]:
+def field_errors(
+    spec: Spec, profile: Profile, allowed: Allowed, catalogue: Catalogue = CATALOGUE
+) -> tuple[FieldError, ...]:
     """All that is wrong with the spec itself, in the order of its fields."""
     return (
+        *validate_optimizations(spec, catalogue),
         *validate_args(spec),
         *validate_parallelism(spec, profile),
         *validate_min_available(spec),
         *validate_volumes(spec, allowed),
         *validate_service_account(spec, allowed),
     )
+
+
+def validate_optimizations(spec: Spec, catalogue: Catalogue) -> Iterator[FieldError]:
+    """Against the series of the engine's line: a switch that does nothing must not be accepted."""
+    if spec.engine.build == "stock":
+        return
+    line = spec.engine.version
+    series = catalogue.of_line(line)
+    if series is None:
+        yield FieldError(
+            path="spec.engine.version",
+            found=f"{line} with build patched, and no series for it in this operator's catalogue",
+            allowed="a line with a series",
+            action="take another line, set spec.engine.build to stock, or upgrade the operator",
+        )
+        return
+    known = {each.name for each in series.optimizations}
+    for place, name in enumerate(spec.engine.optimizations.disable):
+        if name not in series.switchable:
+            yield FieldError(
+                path=f"spec.engine.optimizations.disable[{place}]",
+                found=name,
+                allowed=f"what engine {line} can switch off ({', '.join(series.switchable) or 'nothing'})",
+                action="remove it: this release has it built in" if name in known else "correct or remove it",
+            )
 
 
 def validate_args(spec: Spec) -> Iterator[FieldError]:

@@ -10,13 +10,15 @@ import contextlib
 from typing import Any
 
 from builders import IMAGE, deployment
-from fleet import Crashed, Fleet, Stale, is_ready, terminating
+from fleet import Crashed, Fleet, Stale, attestation, serves, terminating
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from specdecode_operator.api import names
 from specdecode_operator.plan.actions import Action, Apply
+from specdecode_operator.plan.observe import process_of
+from specdecode_operator.plan.testimony import Absent, Garbled, Said, Silence
 
 IMAGES = [IMAGE, *(IMAGE.replace("engine@", f"engine-{letter}@") for letter in "bcd")]
 BAD = IMAGES[3]
@@ -51,7 +53,7 @@ class Interleavings(RuleBasedStateMachine):
         fleet, wanted = self.fleet, manifest["spec"]["replicas"]
         replicas = fleet.replicas()
         before, have = fleet.serving_for_good(), replicas.get(revision, 0)
-        ready = sum(is_ready(pod) and not terminating(pod) for pod in fleet.pods_of(revision))
+        ready = sum(serves(pod) for pod in fleet.pods_of(revision))
         after = before - min(ready, have) + min(ready, wanted)
         spec = fleet.parsed().spec
         floor = min(spec.min_available_or_default, spec.replicas)
@@ -68,10 +70,19 @@ class Interleavings(RuleBasedStateMachine):
         fleet = self.fleet
         prefix = manifest["metadata"]["name"] + "-"
         named = [ref["name"].removeprefix(prefix) for ref in manifest["spec"]["rules"][0].get("backendRefs", [])]
-        ready = {name: sum(is_ready(p) and not terminating(p) for p in fleet.pods_of(name)) for name in named}
+        ready = {name: sum(serves(pod) for pod in fleet.pods_of(name)) for name in named}
         entering = [name for name in named if name not in fleet.routed()]
         assert all(ready[name] for name in entering), "a revision enters the route without a ready pod"
+        for name in entering:
+            assert any(self.is_attested(pod) for pod in fleet.pods_of(name)), "it enters with nothing attested"
         assert len(named) < 2 or all(ready.values()), "a weight points at nothing while another revision serves"
+
+    def is_attested(self, pod: dict[str, Any]) -> bool:
+        """Whether its process has ever said what its revision expects, and says nothing else now."""
+        uid = pod["metadata"]["uid"]
+        answer = self.fleet.attestations().get(uid)
+        noted = pod["metadata"].get("annotations", {}).get(names.ANNOTATION_ATTESTED)
+        return serves(pod) and (noted == process_of(pod) if answer is None else answer.said == attestation(pod))
 
     # --- The user -----------------------------------------------------------------------------------------------------
 
@@ -150,6 +161,23 @@ class Interleavings(RuleBasedStateMachine):
         alive = sorted(uid for uid, pod in self.fleet.pods.items() if not terminating(pod))
         self.fleet.set_ready(self.fleet.pods[data.draw(st.sampled_from(alive))], False)
 
+    @precondition(lambda self: any(not terminating(pod) for pod in self.fleet.pods.values()))
+    @rule(data=st.data())
+    def an_engine_is_restarted_in_its_pod(self, data: st.DataObject) -> None:
+        alive = sorted(uid for uid, pod in self.fleet.pods.items() if not terminating(pod))
+        self.fleet.restart_container(self.fleet.pods[data.draw(st.sampled_from(alive))])
+
+    @rule(image=st.sampled_from(IMAGES), said=st.sampled_from([Absent(404), Silence("slow"), Garbled("noise"), None]))
+    def engines_of_an_image_say(self, image: str, said: Said | None) -> None:
+        if said is None:
+            self.fleet.lies.pop(image, None)
+        else:
+            self.fleet.lies[image] = said
+
+    @rule(heard=st.booleans())
+    def an_operator_starts_that_has_heard_nothing_yet(self, heard: bool) -> None:
+        self.fleet.unreachable = set() if heard else set(self.fleet.pods)
+
     @precondition(lambda self: self.deletable())
     @rule(data=st.data())
     def somebody_deletes_a_child(self, data: st.DataObject) -> None:
@@ -185,6 +213,8 @@ class Interleavings(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "fleet"):
             return
+        self.fleet.lies.clear()
+        self.fleet.unreachable.clear()
         self.fleet.edit(lambda it: it.image(IMAGES[1]).replicas(3).set("spec.minAvailable", 2).args())
         made = self.fleet.settle()
         status = self.fleet.obj["status"]
@@ -195,6 +225,7 @@ class Interleavings(RuleBasedStateMachine):
         assert self.fleet.serving() == 3
         assert made.events == ()
         assert self.fleet.condition("Progressing")["reason"] == names.REASON_COMPLETE
+        assert self.fleet.condition("Attested")["reason"] == names.REASON_ATTESTED
         if self.fleet.route:
             assert self.fleet.routed() == {status["stable"]["revision"]: 3}
 

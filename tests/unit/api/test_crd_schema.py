@@ -139,7 +139,7 @@ def test_columns_and_subresources_serve_get_and_scale() -> None:
     version = crd.crd()["spec"]["versions"][0]
     narrow = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
     wide = [column["name"] for column in version["additionalPrinterColumns"] if column.get("priority") == 1]
-    assert narrow == ["Ready", "Replicas", "Revision", "Step", "Age"]
+    assert narrow == ["Ready", "Replicas", "Revision", "Attested", "Step", "Age"]
     assert wide == ["Image", "Message"]
     assert version["subresources"] == {
         "status": {},

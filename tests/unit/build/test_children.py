@@ -6,6 +6,7 @@ import pytest
 from builders import IMAGE, DeploymentBuilder, deployment
 
 from specdecode_operator.api import names
+from specdecode_operator.api.catalogue import CATALOGUE
 from specdecode_operator.api.profiles import resolve
 from specdecode_operator.build import (
     computedomain,
@@ -29,7 +30,8 @@ OWNER = owner_of(deployment().parsed())
 def stored(builder: DeploymentBuilder, number: int = 1) -> dict[str, Any]:
     seen = builder.parsed()
     profile = resolve(seen.spec.accelerator)
-    return controllerrevision.build(owner_of(seen), seen.spec, profile, revision_of(seen.spec), number)
+    series = CATALOGUE.carried_by(seen.spec.engine)
+    return controllerrevision.build(owner_of(seen), seen.spec, profile, revision_of(seen.spec), number, series=series)
 
 
 def frozen(builder: DeploymentBuilder) -> Frozen:
@@ -48,6 +50,29 @@ def test_a_revision_reads_back_as_it_was_frozen() -> None:
     assert (kept.engine_version, kept.image, kept.profile, kept.nodes_per_replica) == ("0.33.0", IMAGE, "gb200", 1)
     assert kept.template == obj["data"]["template"]
     assert kept.worker_template is None
+
+
+def test_what_a_pod_must_attest_is_frozen_with_its_revision() -> None:
+    """A newer catalogue expects other files of new revisions; those that serve were made with the ones of before."""
+    series = CATALOGUE.of_line("0.30.0")
+    assert series is not None
+    kept = frozen(ONE_TRAY.set("spec.engine.version", "0.30.0").switched_off("splitkv-decode"))
+    assert kept.expected is not None
+    assert (kept.expected.series, kept.expected.manifest_digest) == (series.name, series.manifest_digest)
+    assert kept.expected.states["splitkv-decode"] == "disabled"
+    assert set(kept.expected.states.values()) == {"active", "disabled"}
+
+
+def test_a_stock_engine_is_frozen_as_one_and_attests_nothing() -> None:
+    assert frozen(ONE_TRAY.stock()).stock
+    assert frozen(ONE_TRAY.stock()).expected is None
+
+
+def test_a_revision_from_before_attestation_still_reads() -> None:
+    obj = stored(ONE_TRAY)
+    del obj["data"]["expected"], obj["data"]["stock"]
+    kept = controllerrevision.frozen(obj)
+    assert (kept.expected, kept.stock) == (None, False)
 
 
 def test_pods_come_from_what_was_frozen_whatever_would_be_rendered_now() -> None:

@@ -6,13 +6,14 @@ import pytest
 from builders import COMMIT, IMAGE, DeploymentBuilder, deployment
 
 from specdecode_operator.api import names
+from specdecode_operator.api.catalogue import CATALOGUE
 from specdecode_operator.api.profiles import resolve
 from specdecode_operator.build import pod
 
 
 def template(builder: DeploymentBuilder) -> dict[str, Any]:
     spec = builder.spec()
-    return pod.template(spec, resolve(spec.accelerator))
+    return pod.template(spec, resolve(spec.accelerator), CATALOGUE.carried_by(spec.engine))
 
 
 def pod_spec(builder: DeploymentBuilder) -> dict[str, Any]:
@@ -42,11 +43,35 @@ def test_the_engine_may_take_three_quarters_of_an_hour_to_load() -> None:
     assert startup["periodSeconds"] * startup["failureThreshold"] == 45 * 60
 
 
-def test_ready_means_the_model_is_listed() -> None:
+def test_ready_means_that_the_model_is_loaded_and_the_files_are_checked() -> None:
     probe = container(ONE_TRAY)["readinessProbe"]
-    assert (probe["httpGet"]["path"], probe["periodSeconds"], probe["failureThreshold"]) == ("/v1/models", 5, 3)
+    assert (probe["httpGet"]["path"], probe["periodSeconds"], probe["failureThreshold"]) == ("/specdecode/ready", 5, 3)
     probe = container(ONE_TRAY)["livenessProbe"]
     assert (probe["httpGet"]["path"], probe["periodSeconds"], probe["failureThreshold"]) == ("/health", 30, 3)
+
+
+def test_a_stock_engine_is_ready_when_it_lists_its_model_since_it_has_no_path_of_ours() -> None:
+    assert container(ONE_TRAY.stock())["readinessProbe"]["httpGet"]["path"] == "/v1/models"
+    assert not any(name.startswith(names.ENV_PREFIX) for name in env(ONE_TRAY.stock()))
+
+
+@pytest.mark.parametrize("line", ["0.33.0", "0.30.0"])
+def test_an_engine_is_told_the_manifest_of_its_line(line: str) -> None:
+    series = CATALOGUE.of_line(line)
+    assert series is not None
+    assert env(ONE_TRAY.set("spec.engine.version", line))["SPECDECODE_EXPECT_MANIFEST"] == series.manifest_digest
+
+
+def test_an_engine_is_told_what_is_switched_off_and_nothing_if_nothing_is() -> None:
+    assert env(ONE_TRAY.switched_off("telemetry", "splitkv-decode"))["SPECDECODE_DISABLE"] == "splitkv-decode,telemetry"
+    assert "SPECDECODE_DISABLE" not in env(ONE_TRAY)
+
+
+def test_a_follower_checks_the_same_files_as_its_leader() -> None:
+    spec = TWO_TRAYS.switched_off("telemetry").spec()
+    follower = pod.worker_template(spec, resolve(spec.accelerator), CATALOGUE.carried_by(spec.engine))
+    told = {each["name"]: each.get("value") for each in follower["spec"]["containers"][0]["env"]}
+    assert told == env(TWO_TRAYS.switched_off("telemetry"))
 
 
 def test_a_pod_that_goes_waits_for_the_routers_then_for_its_streams() -> None:
@@ -159,13 +184,13 @@ def test_the_users_variable_wins_over_the_profiles_and_is_written_once() -> None
     variables = [variable["name"] for variable in container(builder)["env"]]
     assert env(builder)["NCCL_NVLS_ENABLE"] == "0"
     assert len(variables) == len(set(variables))
-    assert variables[-2:] == ["NCCL_NVLS_ENABLE", "EXTRA"]
+    assert [name for name in variables if not name.startswith(names.ENV_PREFIX)][-2:] == ["NCCL_NVLS_ENABLE", "EXTRA"]
 
 
 def test_a_variable_from_a_secret_stays_a_reference() -> None:
     source = {"secretKeyRef": {"name": "hub", "key": "token"}}
     builder = deployment().set("spec.engine.env", [{"name": "HF_TOKEN", "valueFrom": source}])
-    assert container(builder)["env"][-1] == {"name": "HF_TOKEN", "valueFrom": source}
+    assert {"name": "HF_TOKEN", "valueFrom": source} in container(builder)["env"]
 
 
 def test_only_an_engine_that_loads_from_the_hub_may_reach_for_it() -> None:
@@ -220,7 +245,7 @@ def test_the_template_carries_classes_secrets_and_the_image() -> None:
 def identified(builder: DeploymentBuilder, *, serves: bool = True) -> dict[str, Any]:
     spec = builder.spec()
     profile = resolve(spec.accelerator)
-    return pod.identified(pod.template(spec, profile), "demo", "abcdef0123", profile, serves=serves)
+    return pod.identified(pod.template(spec, profile, None), "demo", "abcdef0123", profile, serves=serves)
 
 
 def test_the_operators_labels_stand_over_the_users() -> None:
@@ -233,7 +258,7 @@ def test_the_operators_labels_stand_over_the_users() -> None:
 
 def test_a_follower_is_in_no_service() -> None:
     spec = TWO_TRAYS.spec()
-    follower = pod.worker_template(spec, resolve(spec.accelerator))
+    follower = pod.worker_template(spec, resolve(spec.accelerator), None)
     assert not {"ports", "readinessProbe", "startupProbe", "livenessProbe"} & set(follower["spec"]["containers"][0])
     assert "--headless" in follower["spec"]["containers"][0]["args"]
     assert names.LABEL_SERVES not in identified(TWO_TRAYS, serves=False)["metadata"]["labels"]

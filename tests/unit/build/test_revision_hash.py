@@ -18,6 +18,7 @@ from specdecode_operator.build.revision import (
     canonical,
     digest,
     revision_of,
+    says_more,
 )
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.yaml"))
@@ -34,6 +35,14 @@ def test_a_spec_hashes_as_it_did_when_its_revision_was_made(path: Path) -> None:
     known = golden(path)
     for form, revision in known["revisions"].items():
         assert revision_of(Spec.model_validate(known["spec"]), form=form) == revision
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in GOLDEN if 1 in golden(path)["revisions"]], ids=lambda path: path.stem
+)
+def test_fields_that_came_later_leave_a_spec_without_them_its_revision(path: Path) -> None:
+    known = golden(path)
+    assert revision_of(Spec.model_validate(known["spec"])) == known["revisions"][1]
 
 
 def test_every_version_of_the_form_has_goldens_and_the_newest_is_in_use() -> None:
@@ -55,10 +64,16 @@ KEPT = {
     "an empty parent": BASE.set("spec.template", {}),
     "a name that clients do not send": BASE.set("spec.model.name", "other").set("spec.model.servedName", "demo-model"),
     "the object's name": BASE.named("other", "elsewhere"),
+    "nothing switched off": BASE.set("spec.engine.optimizations", {"disable": []}),
+    "the build that is meant anyway": BASE.set("spec.engine.build", "patched"),
 }
 
 MOVED = {
     "image": BASE.image(OTHER_IMAGE),
+    "a stock engine": BASE.stock(),
+    "an optimization off": BASE.switched_off("splitkv-decode"),
+    "another off": BASE.switched_off("telemetry"),
+    "both off": BASE.switched_off("splitkv-decode", "telemetry"),
     "engine line": BASE.set("spec.engine.version", "0.30.0"),
     "arguments": BASE.args("--enforce-eager"),
     "order of arguments": BASE.args("--a", "--b"),
@@ -93,6 +108,19 @@ def test_what_shapes_the_pod_makes_a_revision_of_its_own() -> None:
 def test_a_quantity_is_the_same_as_number_and_as_text() -> None:
     number, text = (BASE.set("spec.template.resources", {"requests": {"cpu": cpu}}).spec() for cpu in (4, "4"))
     assert revision_of(number) == revision_of(text)
+
+
+def test_the_order_of_what_is_switched_off_means_nothing() -> None:
+    one, other = BASE.switched_off("splitkv-decode", "telemetry"), BASE.switched_off("telemetry", "splitkv-decode")
+    assert revision_of(one.spec()) == revision_of(other.spec())
+
+
+def test_an_older_form_is_blind_to_what_came_later_and_says_so() -> None:
+    assert not says_more(BASE.spec(), 1)
+    assert not says_more(BASE.switched_off("telemetry").spec(), LATEST_FORM)
+    for builder in (BASE.switched_off("telemetry"), BASE.stock()):
+        assert revision_of(builder.spec(), 1) == revision_of(BASE.spec(), 1)
+        assert says_more(builder.spec(), 1)
 
 
 def test_a_revision_fits_a_name() -> None:

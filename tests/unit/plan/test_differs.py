@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from builders import deployment
 
+from specdecode_operator.api.catalogue import CATALOGUE
 from specdecode_operator.api.profiles import resolve
 from specdecode_operator.build import controllerrevision, httproute, pdb, replicaset, service
 from specdecode_operator.build.owner import owner_of
@@ -17,7 +18,8 @@ Json = dict[str, Any]
 @pytest.fixture
 def desired() -> Json:
     sdd = deployment().replicas(2).env(A="1", B="2").parsed()
-    made = controllerrevision.build(owner_of(sdd), sdd.spec, resolve(sdd.spec.accelerator), "0123456789", 1)
+    profile, series = resolve(sdd.spec.accelerator), CATALOGUE.carried_by(sdd.spec.engine)
+    made = controllerrevision.build(owner_of(sdd), sdd.spec, profile, "0123456789", 1, series=series)
     return replicaset.build(owner_of(sdd), controllerrevision.frozen(made), 2)
 
 
