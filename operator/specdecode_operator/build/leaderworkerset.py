@@ -14,6 +14,9 @@ def build(owner: Owner, frozen: Frozen, replicas: int) -> dict[str, Any]:
 
     The templates never change, and the partition equals the replicas: should one ever change all the same, the set
     replaces no running group.
+
+    Each group has a headless Service of its own: the one that all groups would share has the set's name, which is that
+    of the revision's Service, and followers would look for their leader behind an address that has no pods' names.
     """
     if frozen.worker_template is None:
         raise ValueError(f"revision {frozen.revision} was frozen for one node a replica: it has no worker template")
@@ -28,6 +31,7 @@ def build(owner: Owner, frozen: Frozen, replicas: int) -> dict[str, Any]:
         "spec": {
             "replicas": replicas,
             "startupPolicy": "LeaderCreated",
+            "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
             "rolloutStrategy": {
                 "type": "RollingUpdate",
                 "rollingUpdateConfiguration": {"partition": replicas, "maxUnavailable": 1, "maxSurge": 0},

@@ -89,6 +89,13 @@ def test_a_replica_over_two_trays_is_a_group_of_two_pods() -> None:
     assert names.LABEL_SERVES not in group["workerTemplate"]["metadata"]["labels"]
 
 
+def test_followers_find_their_leader_by_a_service_of_their_group() -> None:
+    """The set's shared headless Service would have the name of the revision's Service, and so would not be made."""
+    child = leaderworkerset.build(OWNER, frozen(TWO_TRAYS), 3)
+    assert child["metadata"]["name"] == service.for_revision(OWNER, frozen(TWO_TRAYS).revision)["metadata"]["name"]
+    assert child["spec"]["networkConfig"] == {"subdomainPolicy": "UniquePerReplica"}
+
+
 def test_the_partition_keeps_running_groups_from_being_rolled() -> None:
     rolling = leaderworkerset.build(OWNER, frozen(TWO_TRAYS), 3)["spec"]["rolloutStrategy"][
         "rollingUpdateConfiguration"
