@@ -27,7 +27,8 @@ MAX_SECONDS = 3600.0
 LOCAL_NETWORKS = tuple(
     ipaddress.ip_network(n) for n in ("127.0.0.0/8", "10.99.7.0/24", "10.244.0.0/16", "10.96.0.0/16")
 )
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 60.0
+"""Engines on two cores can keep the client itself from running for many seconds; a refused connection fails at once."""
 SILENCE_SECONDS = 300.0
 """How long a stream may stay without a token: a CPU engine with a queue is slow, yet a hung one must end the run."""
 
