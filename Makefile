@@ -80,6 +80,10 @@ lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is
 	$(VENV)/bin/lint-imports
 	$(PY) -m specdecode_operator.api.crd --check $(CRD)
 
+.PHONY: engine-matrix
+engine-matrix: venv ## both engine lines on a CPU, stock against each optimization and all of them, end to end (two hours)
+	@PYTHONPATH=tests/engine:engine_patches $(PY) -m engine_matrix --out dist/engine-matrix
+
 format: venv ## format the tree
 	@$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .

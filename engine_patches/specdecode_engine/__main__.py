@@ -1,9 +1,13 @@
 """`specdecode-engine list | apply | revert | verify`: the series and an installed tree.
 
-Exit codes: 0 done (verify: all as it should be), 1 refused or not verified, 64 usage.
+`specdecode-engine serve ...` checks the tree and becomes `vllm serve ...`; `specdecode-engine record` writes samples of
+a running engine's steps to a file.
+
+Exit codes: 0 done (verify: all as it should be), 1 refused or not verified, 64 usage, 78 the engine may not start.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import sys
@@ -11,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from specdecode_engine import manifests, overlay, tree
+from specdecode_engine import installed, manifests, overlay, start, tree
 from specdecode_engine.errors import Finding, Refused
 from specdecode_engine.manifests import Manifest
 
@@ -20,8 +24,13 @@ USAGE = 64
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.  Returns the exit code."""
-    args = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["serve"]:  # what follows is vLLM's
+        start.serve(words[1:])
+    args = _parser().parse_args(words)
     try:
+        if args.command == "record":
+            return _record(args)
         root = args.root or _installed_root()
         manifest = manifests.load(overlay.check_release(root, args.release), args.series)
         return int(_COMMANDS[args.command](args, root, manifest))
@@ -51,11 +60,23 @@ def _revert(args: argparse.Namespace, root: Path, manifest: Manifest) -> int:
 
 
 def _verify(args: argparse.Namespace, root: Path, manifest: Manifest) -> int:
-    findings = overlay.verify(root, manifest)
+    findings = [*overlay.verify(root, manifest), *installed.edited()]
     if findings:
         raise Refused(findings)
     text = f"vLLM {manifest.release} under {root} has the whole series, digest {manifest.digest}"
     _say(args, {"ok": True, "release": manifest.release, "digest": manifest.digest, "findings": []}, text)
+    return 0
+
+
+def _record(args: argparse.Namespace) -> int:
+    from specdecode_engine.telemetry import recording  # prometheus_client: no other command needs it
+
+    windows = -1
+    with contextlib.suppress(KeyboardInterrupt), args.out.open("w") as out:
+        for line in recording.record(recording.scraped(args.url), seconds=args.seconds, engine=args.engine):
+            out.write(json.dumps(line, separators=(",", ":")) + "\n")
+            windows += 1
+    print(f"{windows} windows with steps in {args.out}")
     return 0
 
 
@@ -119,6 +140,15 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print one JSON object")
         if name in ("apply", "revert"):
             command.add_argument("names", nargs="*", help="optimizations (default: all that come with a patch)")
+    what = "write step samples of a running engine to a file, as JSON lines (see specdecode_engine.telemetry.recording)"
+    command = commands.add_parser("record", help=what, description=what)
+    command.add_argument("--url", required=True, help="of the engine, for example http://127.0.0.1:8000")
+    command.add_argument("--seconds", type=float, default=60.0, help="how long (default 60; Ctrl-C ends it earlier)")
+    command.add_argument("--engine", default="0", help="index of the engine, with data parallelism (default 0)")
+    command.add_argument("--out", type=Path, required=True, help="the file")
+    command.set_defaults(json=False)
+    what = "check the tree, then become `vllm serve` with these arguments"
+    commands.add_parser("serve", help=what, description=what)
     return parser
 
 

@@ -4,7 +4,7 @@ The attestation is made once, when the server starts: it is of the files this pr
 """
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from specdecode_engine import attestation, manifests, start
@@ -24,6 +24,12 @@ def of_this_process() -> Attestation:
     return attestation.attest(start.installed_root(), manifests.of_installed_release())
 
 
+def readiness(result: Attestation, *, healthy: bool) -> tuple[int, dict[str, bool]]:
+    """Status and body of READY: the check passed, and the engine answers its health check."""
+    ready = result.ok and healthy
+    return 200 if ready else 503, {"ready": ready, "attested": result.ok}
+
+
 class Attested:
     """ASGI middleware: answers the two paths, passes everything else on.
 
@@ -39,8 +45,7 @@ class Attested:
         if path == ATTESTATION:
             await _answer(send, 200, self._result.document())
         elif path == READY:
-            healthy = self._result.ok and await self._healthy(scope, receive)
-            await _answer(send, 200 if healthy else 503, {"ready": healthy, "attested": self._result.ok})
+            await _answer(send, *readiness(self._result, healthy=await self._healthy(scope, receive)))
         else:
             await self._app(scope, receive, send)
 
@@ -57,7 +62,7 @@ class Attested:
         return status == 200
 
 
-async def _answer(send: Send, status: int, document: dict[str, Any]) -> None:
+async def _answer(send: Send, status: int, document: Mapping[str, object]) -> None:
     body = json.dumps(document).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -6,11 +6,11 @@ process runs is what was there then.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from specdecode_engine import overlay, toggles, tree
+from specdecode_engine import installed, overlay, toggles, tree
 from specdecode_engine.errors import Finding
 from specdecode_engine.manifests import Manifest
 
@@ -26,6 +26,8 @@ class Attestation:
     digest: str
     rows: tuple[tree.Row, ...]
     disabled: frozenset[str]
+    expected: str | None
+    """The digest that the pod's revision names, if it names one."""
     findings: tuple[Finding, ...]
 
     @property
@@ -43,6 +45,8 @@ class Attestation:
             "release": self.release,
             "series": self.series,
             "manifest_digest": self.digest,
+            "expected_manifest": self.expected,
+            "disabled": sorted(self.disabled),
             "optimizations": [{**row.row(), "state": self.state_of(row)} for row in self.rows],
             "findings": [finding.row() for finding in self.findings],
         }
@@ -50,19 +54,35 @@ class Attestation:
 
 def attest(root: Path, manifest: Manifest, environment: Mapping[str, str] = os.environ) -> Attestation:
     """Check the files under `root` and what the pod expects.  Raises Refused for a switch that is not one."""
-    switchable = {o.name: o.switchable for o in manifest.optimizations}
+    return conclude(
+        manifest, tree.hashes(root, manifest), environment, [*overlay.interrupted(root), *installed.edited()]
+    )
+
+
+def conclude(
+    manifest: Manifest,
+    found: Mapping[str, str | None],
+    environment: Mapping[str, str],
+    others: Sequence[Finding] = (),
+) -> Attestation:
+    """The attestation that follows from the files' hashes `found`, and what `others` found wrong beside them.
+
+    Raises Refused as `attest` does.
+    """
+    expected = environment.get(EXPECTED) or None
     return Attestation(
         release=manifest.release,
         series=manifest.series,
         digest=manifest.digest,
-        rows=tuple(tree.states(manifest, tree.hashes(root, manifest))),
-        disabled=toggles.parse(environment.get(toggles.VARIABLE, ""), switchable),
-        findings=(*overlay.verify(root, manifest), *_unexpected(manifest, environment.get(EXPECTED))),
+        rows=tuple(tree.states(manifest, found)),
+        disabled=toggles.parse(environment.get(toggles.VARIABLE, ""), manifest.switchable),
+        expected=expected,
+        findings=(*others, *tree.deviations(manifest, found), *_unexpected(manifest, expected)),
     )
 
 
 def _unexpected(manifest: Manifest, expected: str | None) -> list[Finding]:
-    if not expected or expected == manifest.digest:
+    if expected is None or expected == manifest.digest:
         return []
     return [
         Finding(

@@ -64,6 +64,16 @@ class Manifest:
         """Names of the optimizations that come with a patch, in the order of the series."""
         return tuple(o.name for o in self.optimizations if o.patch is not None)
 
+    @property
+    def switchable(self) -> Mapping[str, bool]:
+        """Optimization -> whether it can be switched off."""
+        return {o.name: o.switchable for o in self.optimizations}
+
+    @property
+    def whole(self) -> dict[str, str]:
+        """File -> its hash in a tree that is the release plus the whole series."""
+        return {path: of[frozenset(self.touching(path))] for path, of in self.hashes.items()}
+
     def touching(self, path: str) -> tuple[str, ...]:
         """Names of the patches that change `path`, in the order of the series."""
         return tuple(o.name for o in self.optimizations if o.patch is not None and path in o.files)

@@ -68,13 +68,7 @@ def revert(root: Path, manifest: Manifest, names: Iterable[str] = ()) -> Outcome
 
 def verify(root: Path, manifest: Manifest) -> list[Finding]:
     """Everything that keeps the tree from being stock plus the whole series; empty if it is just that."""
-    found = tree.hashes(root, manifest)
-    absent = [row for row in tree.states(manifest, found) if row.state in ("absent", "half")]
-    return [
-        *_interrupted(root),
-        *tree.strangers(manifest, found),
-        *(_not_applied(row) for row in absent),
-    ]
+    return [*interrupted(root), *tree.deviations(manifest, tree.hashes(root, manifest))]
 
 
 def recover(root: Path, manifest: Manifest) -> tuple[str, ...]:
@@ -282,7 +276,8 @@ def _read_only(folder: str, found: str) -> Finding:
     )
 
 
-def _interrupted(root: Path) -> list[Finding]:
+def interrupted(root: Path) -> list[Finding]:
+    """One finding if a killed apply or revert left this tree between two states."""
     journal = root / tree.JOURNAL_FOLDER / tree.JOURNAL
     if not journal.exists():
         return []
@@ -304,16 +299,6 @@ def _other_journal(root: Path, release: str, manifest: Manifest) -> Finding:
         found=release,
         expected=manifest.release,
         action=f"Finish with --release {release}, or install vLLM {manifest.release} into a clean folder.",
-    )
-
-
-def _not_applied(row: tree.Row) -> Finding:
-    return Finding(
-        reason="not applied",
-        subject=row.name,
-        found=row.state,
-        expected="active",
-        action="Run: specdecode-engine apply",
     )
 
 

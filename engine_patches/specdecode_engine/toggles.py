@@ -44,8 +44,7 @@ def disabled() -> frozenset[str]:
     value = os.environ.get(VARIABLE, "")
     if not value.strip():
         return frozenset()
-    line = manifests.of_installed_release()
-    return parse(value, {o.name: o.switchable for o in line.optimizations})
+    return parse(value, manifests.of_installed_release().switchable)
 
 
 def enabled(name: str) -> bool:

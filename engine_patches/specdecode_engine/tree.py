@@ -86,6 +86,12 @@ def strangers(manifest: Manifest, found: Mapping[str, str | None]) -> list[Findi
     ]
 
 
+def deviations(manifest: Manifest, found: Mapping[str, str | None]) -> list[Finding]:
+    """What keeps files with these hashes from being the release plus the whole series."""
+    missing = [row for row in states(manifest, found) if row.state in ("absent", "half")]
+    return [*strangers(manifest, found), *map(_not_applied, missing)]
+
+
 def applied(manifest: Manifest, found: Mapping[str, str | None]) -> frozenset[str]:
     """The patches in this tree.
 
@@ -135,4 +141,14 @@ def _half(manifest: Manifest, row: Row, found: Mapping[str, str | None]) -> Find
         found=f"not in {', '.join(without)}",
         expected=f"in all of {', '.join(row.files)}, or in none",
         action=f"Install vLLM {manifest.release} again, then run: specdecode-engine apply",
+    )
+
+
+def _not_applied(row: Row) -> Finding:
+    return Finding(
+        reason="not applied",
+        subject=row.name,
+        found=row.state,
+        expected="active",
+        action="Run: specdecode-engine apply",
     )

@@ -20,11 +20,12 @@ def test_the_whole_series_is_attested_with_its_digest(root: Path, manifest: Mani
 
 def test_what_is_switched_off_says_disabled(root: Path, manifest: Manifest) -> None:
     overlay.apply(root, manifest)
-    said = attestation.attest(root, manifest, {"SPECDECODE_DISABLE": "inner"})
+    said = attestation.attest(root, manifest, {"SPECDECODE_DISABLE": " telemetry, inner"})
+    assert said.document()["disabled"] == ["inner", "telemetry"]
     assert {row.name: said.state_of(row) for row in said.rows} == {
         "inner": "disabled",
         "outer": "active",
-        "telemetry": "active",
+        "telemetry": "disabled",
         "built-in": "upstream",
     }
 
@@ -39,8 +40,17 @@ def test_an_edited_file_is_not_attested(root: Path, manifest: Manifest) -> None:
 
 def test_another_digest_than_the_pod_expects_is_not_attested(root: Path, manifest: Manifest) -> None:
     overlay.apply(root, manifest)
-    (finding,) = attestation.attest(root, manifest, {attestation.EXPECTED: "f" * 64}).findings
+    result = attestation.attest(root, manifest, {attestation.EXPECTED: "f" * 64})
+    (finding,) = result.findings
     assert finding.found == manifest.digest
+    assert result.document()["expected_manifest"] == "f" * 64
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_pod_that_expects_nothing_is_attested_as_it_is(root: Path, manifest: Manifest, value: str | None) -> None:
+    overlay.apply(root, manifest)
+    said = attestation.attest(root, manifest, {} if value is None else {attestation.EXPECTED: value}).document()
+    assert (said["ok"], said["expected_manifest"], said["disabled"]) == (True, None, [])
 
 
 def test_a_switch_that_is_none_is_refused(root: Path, manifest: Manifest) -> None:

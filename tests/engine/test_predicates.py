@@ -234,11 +234,8 @@ def test_upstream_builds_no_draft_metadata_before_a_full_dflash_replay() -> None
 
 
 def test_a_switch_is_checked_against_the_line_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = (
-        SimpleNamespace(name="splitkv-decode", switchable=True),
-        SimpleNamespace(name="telemetry", switchable=False),
-    )
-    monkeypatch.setattr("specdecode_engine.manifests.of_installed_release", lambda: SimpleNamespace(optimizations=rows))
+    line = SimpleNamespace(switchable={"splitkv-decode": True, "telemetry": False})
+    monkeypatch.setattr("specdecode_engine.manifests.of_installed_release", lambda: line)
     monkeypatch.setenv(toggles.VARIABLE, "splitkv-decode")
     assert toggles.disabled.__wrapped__() == {"splitkv-decode"}
     monkeypatch.setenv(toggles.VARIABLE, "telemetry")

@@ -5,5 +5,7 @@ tests. It decides nothing about tokens: their text is filler, their pace and the
 is shown to be true of serving itself is shown with the real engine.
 """
 
-VERSION = "0.33.0+standin"
-"""The engine line whose behaviour is mimicked, and that this is not it."""
+
+def version(release: str) -> str:
+    """The engine line whose behaviour is mimicked, and that this is not it."""
+    return f"{release}+standin"

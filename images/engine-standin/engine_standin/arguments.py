@@ -30,6 +30,11 @@ class Arguments:
         """K: tokens drafted in each step; 0 without speculative decoding."""
         return int(self.speculative.get("num_speculative_tokens") or 0)
 
+    @property
+    def method(self) -> str:
+        """Of speculative decoding; `none` without."""
+        return str(self.speculative.get("method") or "none")
+
 
 def _speculative(text: str) -> dict[str, Any]:
     try:

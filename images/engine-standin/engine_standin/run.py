@@ -8,10 +8,14 @@ import os
 import signal
 import sys
 
-from engine_standin import VERSION, arguments, settings
+from engine_standin import arguments, settings, version
 from engine_standin.arguments import Arguments
+from engine_standin.observed import attested
 from engine_standin.server import Engine, listen
 from engine_standin.settings import Settings
+from specdecode_engine import start
+from specdecode_engine.attestation import Attestation
+from specdecode_engine.errors import Refused
 
 
 def say(text: str) -> None:
@@ -22,7 +26,7 @@ def complain(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-async def serve(parsed: Arguments, chosen: Settings) -> int:
+async def serve(parsed: Arguments, chosen: Settings, checked: Attestation) -> int:
     """From start to exit status."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -34,7 +38,7 @@ async def serve(parsed: Arguments, chosen: Settings) -> int:
         complain(chosen.crash_message)
         return chosen.exit_code
     ballast = b"\x01" * (chosen.ballast_mib * 1024**2)
-    engine = Engine(parsed, chosen)
+    engine = Engine(parsed, chosen, checked)
     runner, port = await listen(engine)
     say(f"serving {', '.join(parsed.served_names)} on port {port}, {len(ballast) // 1024**2} MiB ballast")
     gc.collect()
@@ -67,7 +71,11 @@ def main() -> int:
         complain(f"engine-standin: {error}")
         return 2
     parsed = arguments.parse(sys.argv[1:])
-    say(f"version {VERSION}: a stand-in for the engine, it has no model")
+    say(f"version {version(chosen.release)}: a stand-in for the engine, it has no model")
     if parsed.ignored:
         say(f"ignored: {' '.join(parsed.ignored)}")
-    return asyncio.run(serve(parsed, chosen))
+    try:
+        checked = attested(chosen, os.environ)
+    except Refused as refused:
+        start.stop(refused)
+    return asyncio.run(serve(parsed, chosen, checked))

@@ -17,12 +17,15 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from engine_standin import VERSION, requests
+from engine_standin import requests, version
 from engine_standin.arguments import Arguments
 from engine_standin.meters import Meters
+from engine_standin.observed import observed
 from engine_standin.requests import Generation, Kind, RequestError
 from engine_standin.settings import Settings
 from engine_standin.steps import Step, acceptance_length, steps
+from specdecode_engine import asgi
+from specdecode_engine.attestation import Attestation
 
 CONNECTION_CLOSE_SECONDS = 1.0
 """Time that connections get to close once nothing is in flight any more."""
@@ -35,10 +38,19 @@ class CoreKilled(Exception):
 class Engine:
     """What would be the model: paces requests, counts them, and can be drained."""
 
-    def __init__(self, arguments: Arguments, settings: Settings) -> None:
+    def __init__(self, arguments: Arguments, settings: Settings, attested: Attestation) -> None:
         self.arguments = arguments
         self.settings = settings
+        self.attested = attested
         self.meters = Meters(arguments.served_names[0], arguments.draft_tokens)
+        self.observed = observed(
+            self.meters.registry,
+            settings,
+            model_name=arguments.served_names[0],
+            method=arguments.method,
+            drafted=arguments.draft_tokens,
+            attested=attested,
+        )
         configured = arguments.speculative.get("synthetic_acceptance_length")
         self.length = acceptance_length(settings.acceptance_length, arguments.draft_tokens, configured)
         self.started = time.monotonic()
@@ -60,6 +72,7 @@ class Engine:
         Raises CoreKilled where the engine itself would lose its core.
         """
         began = time.monotonic()
+        first = True
         for step in steps(
             tokens=generation.max_tokens,
             drafted=self.arguments.draft_tokens,
@@ -72,6 +85,8 @@ class Engine:
             if self.aborted.is_set():
                 return
             self.meters.observe(step)
+            self.observed.step(step, running=self.running, first=first, now=time.monotonic())
+            first = False
             yield step
 
     async def _until(self, moment: float) -> None:
@@ -92,6 +107,7 @@ class Engine:
         self.running -= 1
         self.meters.running.set(self.running)
         self.meters.finished[reason].inc()
+        self.observed.finished()
         if not self.running:
             self.idle.set()
 
@@ -117,6 +133,8 @@ class Routes:
 
     def application(self) -> web.Application:
         application = web.Application(client_max_size=16 * 1024**2)
+        if self.engine.settings.attestation == "served":
+            application.add_routes([web.get(asgi.ATTESTATION, self.attestation), web.get(asgi.READY, self.ready)])
         application.add_routes(
             [
                 web.get("/health", self.health),
@@ -132,8 +150,15 @@ class Routes:
     async def health(self, _: web.Request) -> web.Response:
         return web.Response(status=200 if self.engine.healthy() else 503)
 
+    async def attestation(self, _: web.Request) -> web.Response:
+        return web.json_response(self.engine.attested.document())
+
+    async def ready(self, _: web.Request) -> web.Response:
+        status, body = asgi.readiness(self.engine.attested, healthy=self.engine.healthy())
+        return web.json_response(body, status=status)
+
     async def version(self, _: web.Request) -> web.Response:
-        return web.json_response({"version": VERSION, "standin": True})
+        return web.json_response({"version": version(self.engine.settings.release), "standin": True})
 
     async def metrics(self, _: web.Request) -> web.Response:
         return web.Response(

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from specdecode_engine import manifests
+from specdecode_engine.telemetry.layout import SPAN_INDEX
+
 PREFIX = "STANDIN_"
 
 
@@ -42,6 +45,27 @@ class Settings:
     ballast_mib: int = 0
     """Memory that is taken and touched before the port is opened: above the container's limit it is OOM-killed."""
 
+    release: str = "0.33.0"
+    """The line whose series it attests, with all its files as the series leaves them."""
+
+    edited_file: str = ""
+    """When set, this file of the line counts as edited: the engine does not start."""
+
+    attests: str = ""
+    """When set, the manifest digest that it attests once its own check has passed, in place of the true one."""
+
+    attestation: str = "served"
+    """`served`, or `absent`: the paths of the attestation are not there, as in an image without our package."""
+
+    span_factors: str = ""
+    """`name=factor,...`: factors on the seconds of recorded spans, for example `propose_host=1.2`."""
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """`span_factors` by span."""
+        pairs = [pair.partition("=") for pair in self.span_factors.split(",") if pair.strip()]
+        return {name.strip(): float(factor) for name, _, factor in pairs}
+
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Reads and checks the settings. Raises SettingError, also for a `STANDIN_` variable that is none of them."""
@@ -56,7 +80,24 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         raise SettingError(f"{PREFIX}EXIT_CODE is {settings.exit_code}; allowed: 0 to 255")
     if settings.tokens_per_second <= 0:
         raise SettingError(f"{PREFIX}TOKENS_PER_SECOND is {settings.tokens_per_second:g}; allowed: above 0")
+    _check_of_ours(settings)
     return settings
+
+
+def _check_of_ours(settings: Settings) -> None:
+    """The settings whose allowed values the engine's package knows."""
+    if settings.release not in (known := manifests.lines(manifests.series_folder())):
+        raise SettingError(f"{PREFIX}RELEASE is {settings.release!r}; allowed: {', '.join(known)}")
+    if settings.edited_file and settings.edited_file not in (files := manifests.load(settings.release).hashes):
+        raise SettingError(f"{PREFIX}EDITED_FILE is {settings.edited_file!r}; allowed: {', '.join(files)}")
+    if settings.attestation not in ("served", "absent"):
+        raise SettingError(f"{PREFIX}ATTESTATION is {settings.attestation!r}; allowed: served, absent")
+    try:
+        factors = settings.factors
+    except ValueError:
+        raise SettingError(f"{PREFIX}SPAN_FACTORS is {settings.span_factors!r}; allowed: name=factor,...") from None
+    if unknown := sorted(set(factors) - set(SPAN_INDEX)):
+        raise SettingError(f"{PREFIX}SPAN_FACTORS names {unknown[0]!r}; allowed: {', '.join(SPAN_INDEX)}")
 
 
 def _parsed(name: str, value: str, kind: type) -> Any:

@@ -18,11 +18,12 @@ from engine_standin.settings import SettingError, from_environment
 from engine_standin.steps import acceptance_length, steps
 
 PACKAGE = Path(settings.__file__).parents[1]
+ENGINE_PATCHES = PACKAGE.parents[1] / "engine_patches"
 
 
 async def start(*words: str, **environment: str) -> Process:
     command = ["-m", "engine_standin", "/models/plain", "--host", "127.0.0.1", "--port", "0", *words]
-    merged = {**os.environ, "PYTHONPATH": str(PACKAGE), **environment}
+    merged = {**os.environ, "PYTHONPATH": f"{PACKAGE}:{ENGINE_PATCHES}", **environment}
     return await asyncio.create_subprocess_exec(sys.executable, *command, env=merged, stdout=PIPE, stderr=PIPE)
 
 
@@ -93,6 +94,11 @@ async def test_a_missing_model_is_an_error_of_the_command_line() -> None:
         ("STANDIN_TOKENS_PER_SECOND", "0", "allowed: above 0"),
         ("STANDIN_TOKENS_PER_SECOND", "fast", "is 'fast'; allowed: float"),
         ("STANDIN_EXIT_CODE", "256", "allowed: 0 to 255"),
+        ("STANDIN_RELEASE", "0.1.0", "allowed: 0.30.0, 0.33.0"),
+        ("STANDIN_EDITED_FILE", "vllm/nothing.py", "allowed: vllm/config/speculative.py, "),
+        ("STANDIN_ATTESTATION", "maybe", "allowed: served, absent"),
+        ("STANDIN_SPAN_FACTORS", "propose=2", "names 'propose'; allowed: propose_host, "),
+        ("STANDIN_SPAN_FACTORS", "propose_host", "allowed: name=factor"),
     ],
 )
 def test_a_wrong_setting_says_what_is_allowed(name: str, value: str, part: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from engine_standin.arguments import parse
+from engine_standin.observed import attested
 from engine_standin.server import Engine, listen
 from engine_standin.settings import Settings
 
@@ -21,7 +22,8 @@ SPECULATIVE = '{"method":"dspark","num_speculative_tokens":3,"synthetic_acceptan
 @asynccontextmanager
 async def serving(*words: str, settings: Settings = FAST) -> AsyncIterator[tuple[Engine, aiohttp.ClientSession]]:
     """A stand-in on a free port, and a client whose relative addresses lead to it."""
-    engine = Engine(parse(["/models/plain", "--host", "127.0.0.1", "--port", "0", *words]), settings)
+    arguments = parse(["/models/plain", "--host", "127.0.0.1", "--port", "0", *words])
+    engine = Engine(arguments, settings, attested(settings, {}))
     runner, port = await listen(engine)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
         yield engine, client

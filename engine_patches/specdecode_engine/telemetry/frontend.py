@@ -1,0 +1,65 @@
+"""What a frontend does with each step's stats: into its engines' metrics, all of whose series exist from the start.
+
+vLLM's stat logger is one such frontend, images/engine-standin another.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from specdecode_engine.attestation import Attestation
+from specdecode_engine.telemetry import carry
+from specdecode_engine.telemetry.exposition import Exposition, Metrics
+
+
+class Frontend:
+    """The engines (data-parallel ranks) behind one frontend.
+
+    Args:
+        metrics: The collectors, one set a process.
+        model_name: Label of every series.
+        engines: Indexes of the engines.
+        attested: The check of the files that run here.
+        device: `cuda` or `cpu`.
+        method: Of speculative decoding, or `none`.
+        device_sample_every: Each how many steps device spans are taken.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        *,
+        model_name: str,
+        engines: Sequence[int],
+        attested: Attestation,
+        device: str,
+        method: str,
+        device_sample_every: int,
+    ) -> None:
+        self._engines = {engine: Exposition(metrics, model_name=model_name, engine=engine) for engine in engines}
+        facts = {
+            "vllm_version": attested.release,
+            "series": attested.series,
+            "manifest_digest": attested.digest,
+            "device": device,
+            "method": method,
+            "device_sample_every": str(device_sample_every),
+        }
+        rows = [(row.name, attested.state_of(row), row.switchable) for row in attested.rows]
+        for exposition in self._engines.values():
+            exposition.info(facts, rows)
+
+    def record(self, scheduler_stats: Any, iteration_stats: Any, engine: int) -> None:
+        """Count one step: the worker's increments and the verified drafts of the scheduler's stats, and how many
+        requests finished.  Either may be None.
+        """
+        exposition = self._engines[engine]
+        if scheduler_stats is not None:
+            exposition.add(getattr(scheduler_stats, carry.FIELD, None))
+            if (drafts := scheduler_stats.spec_decoding_stats) is not None:
+                exposition.add_drafts(
+                    drafts=drafts.num_drafts,
+                    draft_tokens=drafts.num_draft_tokens,
+                    accepted_at=drafts.num_accepted_tokens_per_pos,
+                )
+        if iteration_stats is not None:
+            exposition.add_finished(len(iteration_stats.finished_requests))

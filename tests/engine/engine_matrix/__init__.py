@@ -1,0 +1,5 @@
+"""`make engine-matrix`: both engine lines on a CPU, stock against patched, end to end.
+
+variants (what is run) > image (a root file system to run it in) > serving (one engine, started and ended) > workload
+(what it is asked, what it said) > report (what has to hold, as a table).  variants and report are pure.
+"""
