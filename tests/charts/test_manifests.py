@@ -13,6 +13,7 @@ import pytest
 import yaml
 from chart import CHART, NAMESPACE, REPOSITORY, VALUE_SETS, Chart, Json, built
 
+from specdecode_operator.api import names
 from specdecode_operator.settings import PREFIX, Settings
 
 
@@ -133,6 +134,15 @@ def test_services_monitors_and_policies_select_the_pod(chart: Chart, values: str
         assert monitor["spec"]["selector"]["matchLabels"].items() <= service_labels.items()
         assert monitor["spec"]["endpoints"] == [{"port": "metrics", "interval": "15s"}]
         assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_a_policy_for_the_operator_lets_it_ask_the_engine_pods(chart: Chart) -> None:
+    policy = chart.render("everything").only("NetworkPolicy")
+    port = [{"port": names.PORT, "protocol": "TCP"}]
+    (rule,) = [each for each in policy["spec"]["egress"] if each["ports"] == port]
+    (peer,) = rule["to"]
+    assert peer["podSelector"]["matchLabels"].items() <= names.child_labels("any").items()
+    assert peer["namespaceSelector"] == {}, "objects are in any namespace"
 
 
 def test_nothing_optional_is_there_unless_asked_for(chart: Chart) -> None:

@@ -27,7 +27,12 @@ class Dev:
         self.log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "specdecode_local", "dev"], stdout=output, stderr=output, cwd=paths.REPOSITORY
+                [sys.executable, "-m", "specdecode_local", "dev"],
+                stdout=output,
+                stderr=output,
+                cwd=paths.REPOSITORY,
+                # Tests in a shell's background ignore Ctrl-C, and so would what they start.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     def said(self) -> str:

@@ -13,7 +13,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
+from waiting import await_that
+
 TOGETHER = "together"
+
+LONGEST_SECONDS = 3600
+"""A run that has not had its turn by then says who has it."""
 
 
 RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
@@ -45,12 +50,16 @@ class Turns:
 def of_group(group: str, lock: Path) -> Iterator[None]:
     """Hold the lock together with all others of the group; another group waits until the last of them has let it go.
 
-    The lock's file says which group holds it. The gate is for looking at both in one step.
+    The lock's file says which group holds it. The gate is for looking at both in one step. Who waits asks again: to be
+    queued for the lock would keep it out when its own group is let in before it.
     """
     with lock.open("a") as holder, lock.with_suffix(".gate").open("a") as gate:
-        while not _let_in(group, lock, holder, gate):
-            fcntl.flock(holder, fcntl.LOCK_EX)
-            fcntl.flock(holder, fcntl.LOCK_UN)
+        await_that(
+            f"{lock} is free for {group}",
+            lambda: _let_in(group, lock, holder, gate),
+            seconds=LONGEST_SECONDS,
+            state=lambda: f"{lock.read_text()} holds it",
+        )
         yield
 
 

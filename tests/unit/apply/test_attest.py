@@ -23,7 +23,7 @@ from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Store
 from specdecode_operator.plan.testimony import LONGEST, Absent, Answer, Attestation, Garbled, Silence
 
-QUICK = Pace(tick=0.01, loading=0.02, backoff=(0.01,), again=0.05, again_wrong=0.02, timeout=0.3)
+QUICK = Pace(tick=0.01, loading=0.02, backoff=(0.01,), again=0.05, again_wrong=0.02, timeout=1.0)
 TRUTH: dict[str, Any] = {
     "ok": True,
     "release": "0.33.0",
@@ -252,7 +252,7 @@ async def test_a_pod_that_takes_too_long_is_silent_and_holds_no_other_up(
 ) -> None:
     slow = watched.pod("slow")
     engine.answer = answer
-    await watched.hears(slow, Silence("nothing within 0.3 s"))
+    await watched.hears(slow, Silence("nothing within 1 s"))
     assert watched.told == ["slow"], "its silence is told once"
     engine.answer = None
     await watched.hears(slow, READ)
@@ -288,7 +288,7 @@ async def test_an_engine_that_refuses_connections_while_it_loads_is_not_silent(
     assert watched.said(loading) is None
     assert watched.told == []
     ready = watched.pod(ready=True)
-    await watched.hears(ready, Silence("the connection is refused"))
+    await watched.hears(ready, Silence)
     await engine.start()
     await watched.hears(ready, READ)
 
@@ -300,7 +300,7 @@ async def test_a_pod_that_attested_and_is_then_too_busy_to_answer_stays_as_it_wa
     await watched.hears(pod, READ)
     engine.answer = never
     meters = watched.attestor._meters.attestations.labels("none")
-    await until(lambda: meters._value.get() >= 2 * TRIES)
+    await until(lambda: meters._value.get() >= TRIES + 1)
     assert watched.said(pod) == Answer("containerd://1", READ)
     assert watched.told == ["demo-1"]
 
