@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import kubernetes_schemas
 import pytest
 from chart import Chart, built
 
 from specdecode_local import paths
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process renders each set of values once for all tests of the chart."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("charts"))
 
 
 @pytest.fixture(scope="session")

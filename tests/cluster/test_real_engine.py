@@ -36,7 +36,7 @@ def sums(text: str) -> dict[str, float]:
 
 
 @pytest.mark.engine
-@pytest.mark.minutes
+@pytest.mark.alone
 def test_the_example_drafts_verifies_and_answers_through_the_gateway(workspace: Workspace) -> None:
     hostname = f"{workspace.name}.test"
     manifest = example(hostname)

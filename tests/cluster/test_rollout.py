@@ -62,7 +62,7 @@ async def roll_under_load(workspace: Workspace, name: str, hostname: str, change
     return report
 
 
-@pytest.mark.minutes
+@pytest.mark.alone
 def test_fifty_streams_of_half_a_minute_outlive_the_roll_of_every_slot(
     workspace: Workspace, standin_image: str
 ) -> None:
