@@ -197,6 +197,10 @@ REFUSED: dict[str, tuple[DeploymentBuilder, tuple[str, ...]]] = {
         BASE.named("a" * 41),
         ("metadata.name", "found 41 characters", "at most 40", "choose a shorter name"),
     ),
+    "name too long for the pods of a group": (
+        BASE.named("a" * 38).set("spec.accelerator", {"profile": "gb200", "nodesPerReplica": 2}),
+        ("metadata.name", "found 38 characters", "nodesPerReplica over 1", "at most 37", "choose a shorter name"),
+    ),
     "name that no Service could have": (BASE.named("1st"), ("metadata.name", "found 1st", "beginning with a letter")),
     "a path with empty segments": (
         BASE.behind("inference").set("spec.traffic.path", "/v1//chat"),

@@ -174,6 +174,9 @@ REASON_NOTHING_READY: Final = "NoSlotReady"
 REVISION_LENGTH: Final = 10
 NAME_LENGTH: Final = 40
 """A pod is called `<name>-<revision>-xxxxx`: 40 + 1 + 10 + 6 fits the 63 characters of a label value."""
+SPANNING_NAME_LENGTH: Final = 37
+"""Followers of a LeaderWorkerSet are a StatefulSet `<name>-<revision>-<group>`, and their label
+controller-revision-hash has up to 11 characters more: 37 + 11 + 4 + 11 = 63, with groups up to 999."""
 
 
 def revision_child(name: str, revision: str) -> str:

@@ -70,6 +70,14 @@ ROOT_RULES = (
         field_path=".metadata.name",
     ),
     Rule(
+        rule=f"size(self.metadata.name) <= {names.SPANNING_NAME_LENGTH} "
+        f"|| size(self.metadata.name) > {names.NAME_LENGTH} || self.spec.accelerator.nodesPerReplica == 1",
+        found=f"{{{number('size(self.metadata.name)', 3)}}} characters with spec.accelerator.nodesPerReplica over 1",
+        allowed=f"at most {names.SPANNING_NAME_LENGTH} there, since the pods of a group have longer names",
+        action="choose a shorter name",
+        field_path=".metadata.name",
+    ),
+    Rule(
         rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
         found="{self.metadata.name}",
         allowed="lower-case letters, digits and dashes, beginning with a letter, since Services are called after it",
