@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -162,18 +163,31 @@ def _again(it: Situation, move: Move) -> timedelta | None:
 def _arms(desired: SpecDecodeDeployment, observed: Observed, past: History) -> dict[Revision, Arm]:
     """Arms of the revisions that can be acted on.
 
-    A workload that somebody deleted comes back with the slots that status has for it, as far as they are free. Pods
-    whose revision has neither a workload nor its frozen self any more are nobody's: they can't be made again, and wait
-    for whoever made them so.
+    Pods whose revision has neither a workload nor its frozen self any more are nobody's: they can't be made again, and
+    wait for whoever made them so.
     """
     sizes = {revision: each.nodes_per_replica for revision, each in past.frozen.items()}
+    pods = live_pods(observed)
+    replicas = _asked_for(desired, observed, past, Counter(pod.revision for pod in pods if pod.serves))
+    known = (pod for pod in pods if pod.revision in replicas or pod.revision in past.frozen)
+    return arms(replicas, [attestation.judged(pod, past.frozen, observed.attestations) for pod in known], sizes)
+
+
+def _asked_for(
+    desired: SpecDecodeDeployment, observed: Observed, past: History, held: Mapping[Revision, int]
+) -> dict[Revision, int]:
+    """Slots that each revision's workload asks for.
+
+    A workload that somebody deleted comes back with the slots that status has for it, as far as others, whose slots are
+    `held` by pods that may be on their way out, leave them free.
+    """
     replicas = {revision_of_child(item): int(item["spec"].get("replicas", 1)) for item in observed.workloads}
     for role in (desired.status.stable, desired.status.candidate):
         if role is not None and role.slots and role.revision in past.frozen:
-            free = max(desired.spec.replicas - sum(replicas.values()), 0)
-            replicas.setdefault(Revision(role.revision), min(role.slots, free))
-    pods = [pod for pod in live_pods(observed) if pod.revision in replicas or pod.revision in past.frozen]
-    return arms(replicas, [attestation.judged(pod, past.frozen, observed.attestations) for pod in pods], sizes)
+            others = {*replicas, *held} - {role.revision}
+            taken = sum(max(replicas.get(each, 0), held.get(each, 0)) for each in others)
+            replicas.setdefault(Revision(role.revision), min(role.slots, max(desired.spec.replicas - taken, 0)))
+    return replicas
 
 
 def _freeze(owner: Owner, it: Situation, past: History, target: Revision) -> Json | None:

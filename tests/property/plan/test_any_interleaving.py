@@ -10,7 +10,7 @@ import contextlib
 from typing import Any
 
 from builders import IMAGE, deployment
-from fleet import Crashed, Fleet, Stale, attestation, serves, terminating
+from fleet import Crashed, Fleet, Stale, attestation, selected, serves, terminating
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -82,7 +82,8 @@ class Interleavings(RuleBasedStateMachine):
         uid = pod["metadata"]["uid"]
         answer = self.fleet.attestations().get(uid)
         noted = pod["metadata"].get("annotations", {}).get(names.ANNOTATION_ATTESTED)
-        return serves(pod) and (noted == process_of(pod) if answer is None else answer.said == attestation(pod))
+        unheard = answer is None or isinstance(answer.said, Silence)
+        return serves(pod) and (noted == process_of(pod) if unheard else answer.said == attestation(pod))
 
     # --- The user -----------------------------------------------------------------------------------------------------
 
@@ -184,7 +185,7 @@ class Interleavings(RuleBasedStateMachine):
         kind, name = data.draw(st.sampled_from(self.deletable()))
         gone = self.fleet.children.pop((kind, name))
         if kind == "ReplicaSet":  # garbage collection takes its pods
-            for pod in self.fleet.pods_of(gone["metadata"]["labels"][names.LABEL_REVISION]):
+            for pod in self.fleet.pods_of(selected(gone)):
                 self.fleet.terminate(pod)
 
     @precondition(lambda self: self.deletable())
