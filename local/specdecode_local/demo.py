@@ -156,10 +156,14 @@ def install_operator(shell: Shell) -> None:
 
 
 def apply_example(shell: Shell, story: Story) -> None:
-    if sdd(shell) is not None:
-        story.saw(f"SpecDecodeDeployment {NAMESPACE}/{NAME} is there already: going on from it")
-        return
     engine = images.ref(ENGINE_IMAGE)
+    found = sdd(shell)
+    if found is not None:
+        story.saw(f"SpecDecodeDeployment {NAMESPACE}/{NAME} is there already: going on from it")
+        if found["spec"]["engine"]["image"] != engine:
+            patch = {"spec": {"engine": {"image": engine}}}
+            shell("kubectl", "patch", "sdd", NAME, "-n", NAMESPACE, "--type", "merge", "--patch", json.dumps(patch))
+        return
     story.saw(f"$ sed 's|{PLACEHOLDER}|{engine}|' {EXAMPLE} | kubectl apply -n {NAMESPACE} -f -")
     manifest = (paths.REPOSITORY / EXAMPLE).read_text().replace(PLACEHOLDER, engine)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}

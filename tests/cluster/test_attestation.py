@@ -11,7 +11,7 @@ from apiserver import ENDPOINT_SLICE, POD, ROUTE, Object
 from gateway import complete
 from objects import environment, merged, standin, unknown_digest
 from podhistory import restarts
-from workspace import Workspace, condition, uids
+from workspace import Workspace, uids
 
 from specdecode_operator.api import names
 from specdecode_operator.api.catalogue import CATALOGUE
@@ -199,7 +199,7 @@ def test_another_process_in_the_same_pod_attests_anew(workspace: Workspace, stan
         return any(restarts(pod) and noted(pod) for pod in workspace.ready_pods(NAME))
 
     workspace.await_that("its engine was restarted and has attested again", attested_again, seconds=120)
-    assert condition(workspace.sdd(NAME), names.CONDITION_ATTESTED)["status"] == "True"
+    workspace.await_condition(NAME, names.CONDITION_ATTESTED, status="True", reason=names.REASON_ATTESTED)
 
 
 def noted(pod: Object) -> bool:

@@ -66,6 +66,7 @@ def expected(sdd: Object, replicas: int) -> Object:
         "conditions": {
             names.CONDITION_READY: ("True", names.REASON_ALL_READY),
             names.CONDITION_PROGRESSING: ("True", names.REASON_COMPLETE),
+            names.CONDITION_ATTESTED: ("True", names.REASON_ATTESTED),
             names.CONDITION_ROUTABLE: ("True", names.REASON_ROUTE_ACCEPTED),
         },
     }

@@ -111,7 +111,7 @@ def status_says_what_is(workspace: Workspace, sdd: Object) -> None:
 def printer_columns_read_well(workspace: Workspace, kubectl: Command, sdd: Object) -> None:
     name = sdd["metadata"]["name"]
     short = kubectl("get", "sdd", name, "-n", workspace.name).splitlines()
-    assert short[0].split() == ["NAME", "READY", "REPLICAS", "REVISION", "STEP", "AGE"], short[0]
+    assert short[0].split() == ["NAME", "READY", "REPLICAS", "REVISION", "ATTESTED", "STEP", "AGE"], short[0]
     assert sdd["status"]["stable"]["revision"] in short[1]
     wide = kubectl("get", "sdd", name, "-n", workspace.name, "-o", "wide").splitlines()
     assert {"IMAGE", "MESSAGE"} <= set(wide[0].split()), wide[0]

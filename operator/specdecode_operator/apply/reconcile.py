@@ -22,6 +22,7 @@ from specdecode_operator.apply.execute import Executor
 from specdecode_operator.apply.gather import STUCK_AFTER, creating, gather, pod_warnings, predecessor
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Key, Store
+from specdecode_operator.plan.actions import Patch
 from specdecode_operator.plan.narrate import narrate
 from specdecode_operator.plan.plan import plan
 from specdecode_operator.plan.status import refused, unreadable
@@ -102,7 +103,8 @@ class Reconciler:
         if refusals:
             said = [(each.reason, each.message) for each in refusals]
             status = refused(status, desired.status, said, desired.generation, now)
-            events = narrate(desired.status, status, ())
+            taken_out = tuple(each for each in made.actions if isinstance(each, Patch) and each.kind == "Pod")
+            events = narrate(desired.status, status, taken_out)
             if status != desired.status:
                 logger.warning("%s: %s", key, " ".join(each.message for each in refusals))
             self.meters.errors.labels(kinds.SDD.kind, refusals[0].reason).inc()

@@ -35,9 +35,12 @@ TAKES_OUT: Final = "takes it out of its Services: "
 
 
 def judged(pod: Pod, frozen: Mapping[Revision, Frozen], answers: Mapping[str, Answer]) -> Pod:
-    """`pod` with what is to be thought of it. Of a revision whose frozen self is lost, nothing can be said."""
+    """`pod` with what is to be thought of it. Of a revision whose frozen self is lost, nothing can be said: what was
+    taken out stays out."""
     each = frozen.get(pod.revision)
-    return pod if each is None else replace(pod, verdict=judge(pod, each, answers.get(pod.uid)))
+    if each is None:
+        return replace(pod, verdict=Verdict(PENDING)) if pod.taken_out else pod
+    return replace(pod, verdict=judge(pod, each, answers.get(pod.uid)))
 
 
 def judge(pod: Pod, frozen: Frozen, answer: Answer | None) -> Verdict:
@@ -143,17 +146,23 @@ def marks(arms: Iterable[Arm]) -> Iterator[Patch]:
     """Pods to take out of their Services, to let back in, and to note as attested. Nothing for those that are right.
 
     By the label that the Services select by, so no other pod loses its place, and the ReplicaSet still counts it. It is
-    the next to go then: as long as it is Ready, the ReplicaSet controller would sooner take one that serves.
+    the next to go then, also before one that is only marked: as long as it is Ready, the ReplicaSet controller would
+    sooner take one that serves.
     """
     for slot in sorted((slot for arm in arms for slot in arm.standing), key=lambda slot: slot.leader.name):
         yield from _marks(slot)
+
+
+def takes_out(arms: Iterable[Arm]) -> bool:
+    """Whether a pod is being taken out now. The ReplicaSet controller must have seen that before it takes a slot."""
+    return any(each.why.startswith(TAKES_OUT) for each in marks(arms))
 
 
 def _marks(slot: Slot) -> Iterator[Patch]:
     pod, wrong = slot.leader, slot.difference
     if wrong is not None:
         if pod.serves:
-            yield _patch(pod, "false", NEXT_TO_GO, None, TAKES_OUT + wrong)
+            yield _patch(pod, "false", NEXT_TO_GO - 1, None, TAKES_OUT + wrong)
     elif pod.verdict.kind in (ATTESTED, UNCONFIRMED):
         if pod.taken_out:
             yield _patch(pod, "true", None, pod.process, "lets it back into its Services")

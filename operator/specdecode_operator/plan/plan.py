@@ -39,6 +39,8 @@ from specdecode_operator.plan.validate import Allowed, field_errors, hostname_ta
 
 RIVAL_RETRY: Final = timedelta(seconds=15)
 """How often a claimed hostname is looked at again: its release is an event of somebody else's object."""
+SOON: Final = timedelta(seconds=1)
+"""Time for the ReplicaSet controller to see which pod is to go first."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,10 @@ def _plan_revisions(
     missing_api = _missing_api(frozen, cast, observed)
     routes = it.route_api and road is not None
     view = traffic.view(owner.name, owner.namespace, road, observed.route) if routes and road else None
-    move = (
-        Move({r: arm.replicas for r, arm in it.arms.items()}) if missing_api else next_move(it.arms, goal, view, it.now)
-    )
+    as_it_is = {r: arm.replicas for r, arm in it.arms.items()}
+    move = Move(as_it_is) if missing_api else next_move(it.arms, goal, view, it.now)
+    if attestation.takes_out(it.arms.values()):
+        move = replace(move, replicas=as_it_is, done=False, again=it.now + SOON)
     weights = _weights(it, move, view, settle)
     route = httproute.build(owner, road, weights) if routes and road else None
     it = replace(

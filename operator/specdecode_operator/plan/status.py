@@ -151,7 +151,7 @@ def attested(it: Situation) -> Said:
         return Said("False", names.REASON_DIFFERS, _listed(wrong) + " They get no requests." * (len(wrong) > 1))
     ready = [slot.leader for slot in slots if slot.leader.ready]
     before = get_condition(it.desired.status.conditions, names.CONDITION_ATTESTED)
-    if any(pod.verdict.kind == observe.PENDING for pod in ready) and before is not None and before.status == "True":
+    if any(pod.verdict.kind == observe.PENDING for pod in ready) and before is not None and before.status != "Unknown":
         return Said(before.status, before.reason, before.message)
     for kind, reason in ((observe.SILENT, names.REASON_SILENT), (observe.UNCONFIRMED, names.REASON_IMAGE_UNCONFIRMED)):
         words = sorted(pod.verdict.words for pod in ready if pod.verdict.kind == kind)
