@@ -13,6 +13,7 @@ from specdecode_operator.api.catalogue import CATALOGUE, Catalogue
 from specdecode_operator.plan.actions import Patch
 from specdecode_operator.plan.observe import process_of
 from specdecode_operator.plan.plan import plan
+from specdecode_operator.plan.slots import NEXT_TO_GO
 from specdecode_operator.plan.testimony import Absent, Answer, Attestation, Garbled, Said, Silence
 
 Json = dict[str, Any]
@@ -49,6 +50,10 @@ def condition(fleet: Fleet, kind: str = "Attested") -> tuple[str, str]:
 def message(fleet: Fleet, kind: str = "Attested") -> str:
     found: str = fleet.condition(kind)["message"]
     return found
+
+
+def cost(pod: Json) -> int:
+    return int(pod["metadata"].get("annotations", {}).get(names.ANNOTATION_DELETION_COST, 0))
 
 
 def a_pod(fleet: Fleet) -> Json:
@@ -177,6 +182,36 @@ def test_of_a_revision_that_gives_a_slot_up_the_pod_that_was_taken_out_goes_firs
     serving.reconcile()
     serving.replicaset_controller()
     assert [each["metadata"]["uid"] for each in serving.pods.values() if terminating(each)] == [pod["metadata"]["uid"]]
+
+
+def test_what_is_taken_out_goes_before_a_pod_that_is_only_marked(replacing: Fleet) -> None:
+    while not (marked := [pod for pod in replacing.pods.values() if cost(pod) == NEXT_TO_GO]):
+        replacing.reconcile()
+    wrong = next(pod for pod in replacing.pods.values() if pod is not marked[0])
+    wrong["spec"]["containers"][0]["image"] = MIRRORED.replace("0123", "3210")
+    replacing.reconcile()
+    assert cost(wrong) < cost(marked[0])
+
+
+def test_no_slot_is_given_up_in_the_plan_that_takes_a_pod_out(serving: Fleet) -> None:
+    a_pod(serving)["spec"]["containers"][0]["image"] = OTHER_IMAGE
+    serving.edit(lambda it: it.replicas(2))
+    made = serving.reconcile()
+    assert list(serving.replicas().values()) == [3], "the ReplicaSet controller has yet to see which pod goes"
+    assert made.requeue_after is not None
+    assert made.requeue_after.total_seconds() <= 1
+    serving.reconcile()
+    assert list(serving.replicas().values()) == [2]
+
+
+def test_a_pod_that_was_taken_out_stays_out_while_its_frozen_revision_is_gone(serving: Fleet) -> None:
+    pod = a_pod(serving)
+    pod["spec"]["containers"][0]["image"] = OTHER_IMAGE
+    serving.reconcile()
+    for key in [key for key in serving.children if key[0] == "ControllerRevision"]:
+        del serving.children[key]
+    serving.reconcile()
+    assert labels(serving)[pod["metadata"]["name"]] == "false"
 
 
 def test_a_pod_whose_image_was_edited_is_taken_out_also_where_nothing_is_attested() -> None:
