@@ -22,6 +22,7 @@ from specdecode_operator.gates.rules import (
     ACCEPTANCE_RUNNING,
     ARM_SHARE,
     BUCKET_ALPHA,
+    BUCKET_DOUBT,
     BUCKET_SHARE,
     HALVES_LEVEL,
     OVERLAP,
@@ -109,8 +110,8 @@ def follow(plan: Plan, gate: Gate, stable: Flags, trays: Trays, cells: Cells) ->
         lost = ~fit | ~np.isfinite(control)
         drift = _drift(control, kept, stable, trays)
         subtracted = gate.control.beta * gate.sign * control
-    baseline = (gate.tracking.weight if gate.tracking else 0.0) * gate.sign * trays.mean
-    values = pod_values(scores - subtracted - baseline[..., None], kept)
+    subtracted = subtracted + ((gate.tracking.weight if gate.tracking else 0.0) * gate.sign * trays.mean)[..., None]
+    values = pod_values(scores - subtracted, kept)
     raw = difference(pod_values(scores, fit).values, np.ones_like(fit), stable).estimate
     excess = catastrophe.excess(scores, stable, control)
     return _course(
@@ -122,7 +123,7 @@ def follow(plan: Plan, gate: Gate, stable: Flags, trays: Trays, cells: Cells) ->
         raw=raw,
         kept=kept,
         lost=lost,
-        bucket=_bucket_beyond(plan, gate, stable, by_cell - subtracted[..., None], kept, cells.weights),
+        buckets=_buckets(plan, gate, stable, by_cell - subtracted[..., None], kept, cells.weights),
         stops=catastrophe.running(excess > catastrophe.limit(plan, gate), np.isfinite(excess)),
         unbalanced=~(overlap(cells.counts, stable) >= OVERLAP),
     )
@@ -141,6 +142,7 @@ def follow_acceptance(plan: Plan, gate: Gate, stable: Flags, lengths: Lengths) -
     window = gate.sign * np.log(
         ratio(lengths.tokens, np.where(kept, lengths.drafts, 0.0)), where=kept, out=np.full(kept.shape, np.nan)
     )
+    nothing: Flags = np.zeros(_looks(window), np.bool_)
     busy = mean(lengths.running, kept & ~stable[:, None], axis=-2) >= ACCEPTANCE_RUNNING
     excess = catastrophe.excess(window, stable)
     return _course(
@@ -152,9 +154,9 @@ def follow_acceptance(plan: Plan, gate: Gate, stable: Flags, lengths: Lengths) -
         raw=difference(values.values, np.ones_like(kept), stable).estimate,
         kept=kept,
         lost=~kept,
-        bucket=np.zeros(_looks(window), bool),
+        buckets=_Buckets(nothing, nothing),
         stops=catastrophe.running(busy & (excess > catastrophe.limit(plan, gate)), np.isfinite(excess)),
-        unbalanced=np.zeros(_looks(window), bool),
+        unbalanced=nothing,
     )
 
 
@@ -180,7 +182,7 @@ def _course(
     raw: Floats,
     kept: Flags,
     lost: Flags,
-    bucket: Flags,
+    buckets: _Buckets,
     stops: Flags,
     unbalanced: Flags,
 ) -> Course:
@@ -188,8 +190,9 @@ def _course(
     found = difference(values.values, values.counted, stable)
     variance, degrees = _pod_variance(plan, gate, found)
     error = np.sqrt(variance * found.leverage + _start_variance(gate, found.candidate))
-    to_pass = bounds_at(plan, plan.errors.passing, degrees) * error
-    to_fail = bounds_at(plan, _fail_alpha(plan, gate), degrees) * error
+    with np.errstate(invalid="ignore"):
+        to_pass = bounds_at(plan, plan.errors.passing, degrees) * error
+        to_fail = bounds_at(plan, _fail_alpha(plan, gate), degrees) * error
     few = ~_enough(plan, found) | ~np.isfinite(error)
     cooling, worsening = _unsettled(values, stable)
     quiet_drift = drift_limit(gate.margin)
@@ -205,15 +208,16 @@ def _course(
         raw=raw,
         kept=kept,
         lost=lost,
-        passes=passes & ~cooling & ~worsening,
+        passes=passes & ~cooling & ~worsening & ~buckets.doubtful,
         fails=_beyond(gate, found.estimate, to_fail) & stands,
-        bucket_fails=bucket & stands,
+        bucket_fails=buckets.beyond & stands,
         stops=stops,
         obstacles={
             Reason.FEW_PODS: few,
             Reason.UNBALANCED_LOAD: unbalanced,
             Reason.DRIFT: ~(np.abs(drift) < quiet_drift),
             Reason.NOT_SETTLED: cooling | worsening,
+            Reason.BUCKET_DOUBTFUL: buckets.doubtful,
         },
     )
 
@@ -290,21 +294,28 @@ def _unsettled(values: PodValues, stable: Flags) -> tuple[Flags, Flags]:
     """Whether harm fell, or rose, from the first half of the windows to the second: Student's t over pods, at 1%."""
     moved = difference(values.second_half - values.first_half, values.counted, stable)
     error = np.sqrt(moved.variance * moved.leverage)
-    sizes = np.unique(moved.degrees[moved.degrees >= 1]).astype(int).tolist()
-    table = np.full(max(sizes, default=0) + 1, np.inf)
-    for df in sizes:
-        table[df] = t_quantile(HALVES_LEVEL / 2, df)
-    limit = table[np.maximum(moved.degrees, 0).astype(int)] * error
+    limit = _single_bound(HALVES_LEVEL / 2, moved.degrees) * error
     with np.errstate(invalid="ignore"):
         return np.asarray(moved.estimate < -limit), np.asarray(moved.estimate > limit)
 
 
-def _bucket_beyond(plan: Plan, gate: Gate, stable: Flags, scores: Floats, kept: Flags, weights: Floats) -> Flags:
-    """Whether one batch bucket alone lies beyond the margin: what the others gain must not hide it."""
+@dataclass(frozen=True)
+class _Buckets:
+    """What single batch buckets say at each look."""
+
+    beyond: Flags
+    """One lies beyond the margin, at its share of Fail's error."""
+    doubtful: Flags
+    """One looks beyond the margin at this look alone: nothing passes, as early looks may spend too little to fail."""
+
+
+def _buckets(plan: Plan, gate: Gate, stable: Flags, scores: Floats, kept: Flags, weights: Floats) -> _Buckets:
+    """Each batch bucket by itself: what the others gain must not hide what one loses."""
     beyond: Flags = np.zeros(_looks(kept), np.bool_)
+    doubtful = beyond.copy()
     known = np.flatnonzero(weights > 0).tolist()
     if len(known) < 2 or gate.kind == "superior":
-        return beyond
+        return _Buckets(beyond, doubtful)
     alpha = plan.fail_error * BUCKET_ALPHA / len(known)
     elapsed = np.arange(1, kept.shape[-1] + 1)
     for bucket in known:
@@ -312,6 +323,19 @@ def _bucket_beyond(plan: Plan, gate: Gate, stable: Flags, scores: Floats, kept: 
         counted = np.cumsum(here, axis=-1) >= BUCKET_SHARE * elapsed
         found = difference(pod_values(scores[..., bucket], here).values, counted, stable)
         variance, degrees = _pod_variance(plan, gate, found, BUCKET_SHARE * weights[bucket] / weights.sum())
-        reach = bounds_at(plan, alpha, degrees) * np.sqrt(variance * found.leverage)
-        beyond |= _enough(plan, found) & _beyond(gate, found.estimate, reach)
-    return beyond
+        error = np.sqrt(variance * found.leverage + _start_variance(gate, found.candidate))
+        with np.errstate(invalid="ignore"):
+            to_fail, to_doubt = bounds_at(plan, alpha, degrees) * error, _single_bound(BUCKET_DOUBT, degrees) * error
+        enough = _enough(plan, found)
+        beyond |= enough & _beyond(gate, found.estimate, to_fail)
+        doubtful |= enough & _beyond(gate, found.estimate, to_doubt)
+    return _Buckets(beyond, doubtful)
+
+
+def _single_bound(tail: float, degrees: Floats) -> Floats:
+    """t quantiles of a single look."""
+    sizes = np.unique(degrees[degrees >= 1]).astype(int).tolist()
+    table = np.full(max(sizes, default=0) + 1, np.inf)
+    for df in sizes:
+        table[df] = t_quantile(tail, df)
+    return np.asarray(table[np.maximum(degrees, 0).astype(int)])

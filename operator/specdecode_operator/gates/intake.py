@@ -38,6 +38,10 @@ MAX_CELLS: Final = 8_000_000
 CRASHED: Final = "crashed"
 
 
+_GRAVITY: Final = {reason: place for place, reason in enumerate(Reason)}
+"""Of several faults in one window the one is told that explains the others: an identity before what follows from it."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """What makes the run unfit from a window on."""
@@ -76,7 +80,7 @@ class Intake:
     pods: tuple[Pod, ...]
     """Stable ones first, each arm by UID, so that the order of samples changes nothing."""
     faults: tuple[Fault, ...]
-    """By window, then by reason."""
+    """The earliest first."""
     spent: NDArray[np.str_]
     """[pods, windows]: the flag that spends the window; empty if none."""
     requests: Floats
@@ -184,7 +188,7 @@ def take_in(plan: Plan, samples: Iterable[Sample], *, through: int | None = None
         plan=plan,
         elapsed=elapsed,
         pods=pods,
-        faults=tuple(sorted(faults, key=lambda fault: (fault.window, fault.reason, fault.detail))),
+        faults=tuple(sorted(faults, key=lambda fault: (fault.window, _GRAVITY[fault.reason], fault.detail))),
         spent=spent,
         requests=requests,
         rows={key: tuple(found) for key, found in rows.items()},

@@ -43,6 +43,7 @@ OUTCOMES: Mapping[Reason, Outcome] = {
             Reason.GUARDED,
             Reason.DRIFT,
             Reason.NOT_SETTLED,
+            Reason.BUCKET_DOUBTFUL,
             Reason.FEW_PODS,
             Reason.FEW_REQUESTS,
             Reason.FEW_WINDOWS,
@@ -68,6 +69,15 @@ def judge(plan: Plan, samples: Iterable[Sample], *, through: int | None = None, 
     unfit = next(unfit_plan(plan), None)
     if unfit is not None:
         return _unjudged(plan, *unfit)
+    known = tuple(samples)
+    verdict = _judged(plan, known, through, now)
+    if verdict.decided_at is None or (through is not None and through <= verdict.decided_at):
+        return verdict
+    # The run ended there, for every gate: what came after is not part of it.
+    return _judged(plan, known, verdict.decided_at, now)
+
+
+def _judged(plan: Plan, samples: Iterable[Sample], through: int | None, now: float | None) -> Verdict:
     intake = take_in(plan, samples, through=through, now=now)
     fault = intake.faults[0] if intake.faults else None
     if not intake.elapsed or not intake.pods:
@@ -192,9 +202,14 @@ def course_of(intake: Intake, gate: Gate) -> Course:
 def _lengths(intake: Intake, gate: Gate) -> Lengths:
     series = intake.series(gate.span.metric, gate.span.step)
     kept = (intake.spent == "") & ~intake.missing(gate.span)
-    tokens, drafts = (np.where(kept, np.nan_to_num(each.sum(axis=-1)), 0.0) for each in (series.sums, series.counts))
+    tokens, drafts = (np.where(kept, _known(each), 0.0) for each in (series.sums, series.counts))
     kept &= drafts >= gate.span.min_count
     return Lengths(tokens, drafts, kept, _running(intake, drafts))
+
+
+def _known(values: Floats) -> Floats:
+    """Sums over buckets of what is finite."""
+    return np.asarray(np.nan_to_num(values, posinf=0.0, neginf=0.0).sum(axis=-1))
 
 
 def _running(intake: Intake, drafts: Floats) -> Floats:
@@ -203,7 +218,7 @@ def _running(intake: Intake, drafts: Floats) -> Floats:
     span = next((gate.span for gate in intake.plan.gates if gate.measure == "span"), None)
     for metric, step in intake.rows if span else ():
         if span and metric == span.metric:
-            steps += np.nan_to_num(intake.series(metric, step).counts).sum(axis=-1)
+            steps += _known(intake.series(metric, step).counts)
     unknown: Floats = np.full(drafts.shape, np.inf)
     return np.divide(drafts, steps, out=unknown, where=steps > 0)
 

@@ -110,4 +110,4 @@ def requests_needed(spread: float, margin: float, stable: int, candidate: int) -
 
     `spread`: standard deviation of one request's ln acceptance length. 36.8 (spread / margin)^2 (1 + nc/ns).
     """
-    return math.ceil(REQUESTS_FACTOR * (spread / margin) ** 2 * (1 + candidate / stable))
+    return round(REQUESTS_FACTOR * (spread / margin) ** 2 * (1 + candidate / stable))

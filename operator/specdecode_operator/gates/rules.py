@@ -68,6 +68,9 @@ FEWEST_REQUESTS: Final = 600
 BUCKET_ALPHA: Final = 0.2
 """Share of Fail's error that the guards of single batch buckets take, where there is more than one."""
 
+BUCKET_DOUBT: Final = 0.01
+"""Level, at a single look, at which one batch bucket keeps the whole from passing."""
+
 GUARD_ALPHA: Final = 0.2
 """Share of Fail's error that early steps, which only guard, take."""
 

@@ -22,6 +22,7 @@ MEANING: Final[Mapping[Reason, str]] = {
     "its own, what stays with the tray is the node's",
     Reason.NOT_SETTLED: "the arms' difference changed from the first half to the second; settle longer, or compare "
     "with a stable pod restarted at the same time",
+    Reason.BUCKET_DOUBTFUL: "one batch bucket alone looks worse than the margin allows; plan more windows",
     Reason.FEW_PODS: "too few pods have enough windows to be compared",
     Reason.FEW_REQUESTS: "the candidate has finished too few requests",
     Reason.FEW_WINDOWS: "too few windows have passed",

@@ -30,7 +30,17 @@ def obstacles(intake: Intake) -> dict[Reason, Flags]:
     for reason, wanted, check in checks:
         if wanted:
             found[reason] = found.get(reason, np.zeros(intake.elapsed, np.bool_)) | check(intake)
+    if traffic.prefix_queries:
+        found[Reason.PROMPTS_DIFFER] |= _absent(intake, traffic.prefix_hits)
+    if traffic.dropped:
+        found[Reason.LOST_STEPS] |= _absent(intake, traffic.dropped)
     return found
+
+
+def _absent(intake: Intake, metric: str | None) -> bool:
+    """Whether an arm has no row of the metric: what isn't counted is not a count of zero."""
+    pods = {bool(intake.stable[pod]) for (name, _), rows in intake.rows.items() for pod, _, _ in rows if name == metric}
+    return pods != {True, False}
 
 
 def too_few(intake: Intake, wanted: int) -> Flags:
@@ -111,5 +121,4 @@ def _drops_differ(intake: Intake) -> Flags:
     """Samples that the telemetry dropped, for each step."""
     dropped = arms(intake, _counted(intake, intake.plan.traffic.dropped))
     stable, candidate = (ratio(lost, steps) for lost, steps in zip(dropped, _steps(intake), strict=True))
-    there = any(metric == intake.plan.traffic.dropped for metric, _ in intake.rows)
-    return ~(np.abs(candidate - stable) <= DROPPED_SHARE) | (not there)
+    return ~(np.abs(candidate - stable) <= DROPPED_SHARE)

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     GUARDED = "Guarded"
     DRIFT = "EnvironmentDrift"
     NOT_SETTLED = "NotSettled"
+    BUCKET_DOUBTFUL = "BucketDoubtful"
     FEW_PODS = "TooFewPods"
     FEW_REQUESTS = "TooFewRequests"
     FEW_WINDOWS = "TooFewWindows"

@@ -85,10 +85,10 @@ def _broken(inside: tuple[Scrape, ...]) -> str:
     """What happened between the scrapes that makes their difference no increment."""
     if not all(math.isfinite(value) for scrape in inside for value in _values(scrape)):
         return "notFinite"
-    if any(abs(after.start_time - before.start_time) > START_TOLERANCE for before, after in pairwise(inside)):
-        return "restart"
     if any(scrape.start_time > scrape.time for scrape in inside):
         return "clockJump"
+    if any(abs(after.start_time - before.start_time) > START_TOLERANCE for before, after in pairwise(inside)):
+        return "restart"
     for before, after in pairwise(inside):
         if set(before.buckets or ()) != set(after.buckets or ()):
             return "layout"
