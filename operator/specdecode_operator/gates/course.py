@@ -25,6 +25,7 @@ from specdecode_operator.gates.rules import (
     BUCKET_DOUBT,
     BUCKET_SHARE,
     HALVES_LEVEL,
+    LEAST_ERROR,
     OVERLAP,
     OWN_VARIANCE_PODS,
 )
@@ -134,7 +135,8 @@ def follow_acceptance(plan: Plan, gate: Gate, stable: Flags, lengths: Lengths) -
 
     Drafts of one request resemble each other, so neither drafts nor windows are evidence of their own.
     """
-    kept = lengths.kept & (lengths.drafts > 0) & (lengths.tokens > 0)
+    # A draft yields one token at least, the bonus: less is no acceptance length.
+    kept = lengths.kept & (lengths.drafts > 0) & (lengths.tokens >= lengths.drafts)
     plain = ratio_values(lengths.tokens, lengths.drafts, kept)
     values = PodValues(
         gate.sign * plain.values, plain.counted, gate.sign * plain.first_half, gate.sign * plain.second_half
@@ -194,10 +196,11 @@ def _course(
         to_pass = bounds_at(plan, plan.errors.passing, degrees) * error
         to_fail = bounds_at(plan, _fail_alpha(plan, gate), degrees) * error
     few = ~_enough(plan, found) | ~np.isfinite(error)
+    alike = error < LEAST_ERROR
     cooling, worsening = _unsettled(values, stable)
     quiet_drift = drift_limit(gate.margin)
-    passes = _beneath(gate, found.estimate, to_pass) & ~few & ~unbalanced & (np.abs(drift) < quiet_drift)
-    stands = ~few & ~unbalanced & (drift > -quiet_drift) & ~cooling
+    passes = _beneath(gate, found.estimate, to_pass) & ~few & ~alike & ~unbalanced & (np.abs(drift) < quiet_drift)
+    stands = ~few & ~alike & ~unbalanced & (drift > -quiet_drift) & ~cooling
     return Course(
         found=found,
         lower=found.estimate - to_fail,
@@ -214,6 +217,7 @@ def _course(
         stops=stops,
         obstacles={
             Reason.FEW_PODS: few,
+            Reason.NO_SPREAD: alike,
             Reason.UNBALANCED_LOAD: unbalanced,
             Reason.DRIFT: ~(np.abs(drift) < quiet_drift),
             Reason.NOT_SETTLED: cooling | worsening,

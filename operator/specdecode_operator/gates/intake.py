@@ -21,6 +21,7 @@ from specdecode_operator.gates.arrays import Flags, Floats
 from specdecode_operator.gates.course import Trays
 from specdecode_operator.gates.plan import Baseline, Plan, Span
 from specdecode_operator.gates.quantiles import quantile
+from specdecode_operator.gates.rules import LARGEST
 from specdecode_operator.gates.samples import Sample
 from specdecode_operator.gates.scores import log_means
 from specdecode_operator.gates.verdict import Reason
@@ -96,7 +97,7 @@ class Intake:
         return np.array([pod.revision == self.plan.stable.revision for pod in self.pods], bool)
 
     def series(self, metric: str, step: str, known: Iterable[str] = ()) -> Series:
-        """Arrays of a metric; its buckets are the `known` ones, then others that were seen."""
+        """Arrays of a metric; its buckets are the `known` ones, then others that were seen. Spent windows count 0."""
         rows = self.rows.get((metric, step), ())
         first = tuple(known)
         buckets = (*first, *sorted({row.batch for _, _, row in rows} - set(first)))
@@ -106,21 +107,21 @@ class Intake:
         histograms: dict[tuple[int, int, int], Mapping[str, float]] = {}
         for pod, window, row in rows:
             cell = (pod, window, place[row.batch])
+            if self.spent[pod, window]:
+                continue
             counts[cell], sums[cell] = row.count, row.sum
             if row.buckets is not None:
                 histograms[cell] = row.buckets
         return Series(buckets, counts, sums, histograms)
 
     def span(self, span: Span) -> tuple[Floats, Floats, Floats]:
-        """ln of each cell's statistic, its count, and the buckets' weights. Spent windows are NaN, with no count."""
+        """ln of each cell's statistic, its count, and the buckets' weights."""
         series = self.series(span.metric, span.step, span.strata)
-        usable = (self.spent == "")[:, :, None]
-        counts = np.where(usable, series.counts, 0.0)
-        values = log_means(series.sums, counts, span.min_count)
+        values = log_means(series.sums, series.counts, span.min_count)
         if span.statistic != "mean":
             values = np.where(np.isfinite(values), _log_quantiles(series, float(span.statistic[1:]) / 100), np.nan)
         weights = np.array([span.strata.get(bucket, 0.0) for bucket in series.buckets])
-        return values, np.nan_to_num(counts, posinf=0.0), weights
+        return values, series.counts, weights
 
     def trays(self, gate: str) -> Trays:
         """Baselines of the gate on each pod's tray."""
@@ -180,7 +181,7 @@ def take_in(plan: Plan, samples: Iterable[Sample], *, through: int | None = None
         rows[sample.metric, sample.step].append((pod, window, sample))
         flag = _spending(sample)
         spent[pod, window] = max(str(spent[pod, window]), flag)
-        if sample.requests is not None and math.isfinite(sample.requests):
+        if sample.requests is not None and 0 <= sample.requests <= LARGEST:
             requests[pod, window] = max(requests[pod, window], sample.requests)
     for pod, window in _restarts(place, by_pod):
         spent[pod, window] = "restart"
@@ -307,6 +308,8 @@ def _spending(sample: Sample) -> str:
     numbers = (sample.count, sample.sum, *(sample.buckets or {}).values(), sample.requests or 0.0)
     if not all(map(math.isfinite, numbers)):
         return "notFinite"
+    if max(numbers) > LARGEST:
+        return "outOfRange"
     if min(numbers) < 0:
         return "reset"
     return "restart" if sample.start_time > sample.window_start else ""

@@ -202,14 +202,9 @@ def course_of(intake: Intake, gate: Gate) -> Course:
 def _lengths(intake: Intake, gate: Gate) -> Lengths:
     series = intake.series(gate.span.metric, gate.span.step)
     kept = (intake.spent == "") & ~intake.missing(gate.span)
-    tokens, drafts = (np.where(kept, _known(each), 0.0) for each in (series.sums, series.counts))
+    tokens, drafts = series.sums.sum(axis=-1), series.counts.sum(axis=-1)
     kept &= drafts >= gate.span.min_count
     return Lengths(tokens, drafts, kept, _running(intake, drafts))
-
-
-def _known(values: Floats) -> Floats:
-    """Sums over buckets of what is finite."""
-    return np.asarray(np.nan_to_num(values, posinf=0.0, neginf=0.0).sum(axis=-1))
 
 
 def _running(intake: Intake, drafts: Floats) -> Floats:
@@ -218,7 +213,7 @@ def _running(intake: Intake, drafts: Floats) -> Floats:
     span = next((gate.span for gate in intake.plan.gates if gate.measure == "span"), None)
     for metric, step in intake.rows if span else ():
         if span and metric == span.metric:
-            steps += _known(intake.series(metric, step).counts)
+            steps += intake.series(metric, step).counts.sum(axis=-1)
     unknown: Floats = np.full(drafts.shape, np.inf)
     return np.divide(drafts, steps, out=unknown, where=steps > 0)
 

@@ -21,6 +21,13 @@ REFERENCE_SHARE: Final = 0.5
 REFERENCE_PODS: Final = 2
 """A cell has a reference if at least half of the stable pods, and at least two, have it."""
 
+SMALLEST: Final = 1e-100
+LARGEST: Final = 1e15
+"""Means and counts beyond which a number is no measurement."""
+
+LEAST_ERROR: Final = 1e-9
+"""Pods that agree better than this were not measured: the same numbers were given out for all of them."""
+
 # --- Control ----------------------------------------------------------------------------------------------------------
 MAD_TO_SD: Final = 1.4826
 """Standard deviation of normal values with a median absolute deviation of 1."""

@@ -11,12 +11,12 @@ import math
 import numpy as np
 
 from specdecode_operator.gates.arrays import Flags, Floats, mean, ratio
-from specdecode_operator.gates.rules import REFERENCE_PODS, REFERENCE_SHARE, WEIGHT_SHARE
+from specdecode_operator.gates.rules import REFERENCE_PODS, REFERENCE_SHARE, SMALLEST, WEIGHT_SHARE
 
 
 def log_means(sums: Floats, counts: Floats, fewest: int) -> Floats:
     """y = ln(sum / count) of each cell; NaN where a cell has fewer than `fewest` steps or nothing finite above zero."""
-    fit = np.isfinite(sums) & np.isfinite(counts) & (counts >= max(fewest, 1)) & (sums > 0)
+    fit = np.isfinite(sums) & np.isfinite(counts) & (counts >= max(fewest, 1)) & (sums > counts * SMALLEST)
     return np.log(
         ratio(np.where(fit, sums, 1.0), np.where(fit, counts, 1.0)), where=fit, out=np.full(fit.shape, np.nan)
     )

@@ -32,6 +32,7 @@ MEANING: Final[Mapping[Reason, str]] = {
     Reason.ASYMMETRIC_LOSS: "the arms lost windows unevenly, so that what was lost may be what was slow",
     Reason.TRAFFIC_SHARE: "the arms' requests are not split as the route's weights say",
     Reason.PROMPTS_DIFFER: "the arms were asked different things: prompt lengths or prefix hits differ",
+    Reason.NO_SPREAD: "all pods gave the same numbers to the last digit, which measurements do not",
     Reason.LOST_STEPS: "the arms' steps do not match their requests: samples were lost on one side",
 }
 

@@ -50,7 +50,7 @@ def too_few(intake: Intake, wanted: int) -> Flags:
 
 def arms(intake: Intake, values: Floats) -> tuple[Floats, Floats]:
     """Sums of [pods, windows] over stable and over the candidate, all windows until each."""
-    summed = np.cumsum(np.nan_to_num(values, posinf=0.0), axis=-1)
+    summed = np.cumsum(values, axis=-1)
     stable = intake.stable
     return summed[stable].sum(axis=0), summed[~stable].sum(axis=0)
 
@@ -76,8 +76,8 @@ def _counted(intake: Intake, metric: str | None) -> Floats:
     total = np.zeros((len(intake.pods), intake.elapsed))
     for name, step in intake.rows:
         if name == metric:
-            total += np.nan_to_num(intake.series(name, step).counts, posinf=0.0).sum(axis=-1)
-    return np.where(intake.spent == "", total, 0.0)
+            total += intake.series(name, step).counts.sum(axis=-1)
+    return total
 
 
 def _prompts_differ(intake: Intake) -> Flags:

@@ -51,6 +51,7 @@ class Reason(StrEnum):
     TRAFFIC_SHARE = "TrafficShare"
     PROMPTS_DIFFER = "PromptsDiffer"
     LOST_STEPS = "LostSteps"
+    NO_SPREAD = "NoSpread"
     DUPLICATE_SERIES = "DuplicateSeries"
     FOREIGN_SERIES = "ForeignSeries"
     MANIFEST_MISMATCH = "ManifestMismatch"
