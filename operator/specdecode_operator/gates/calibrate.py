@@ -75,11 +75,11 @@ def _calibrated(history: Intake, scores: Floats, control: Floats | None) -> Cali
             f"{FEWEST_WINDOWS} windows of 2 pods or more are needed; let the stable revision serve longer"
         )
     beta = beta_of(scores[enough], control[enough]) if control is not None else 0
-    adjusted = scores[enough] - (beta * control[enough] if control is not None and beta else 0.0)
+    adjusted = scores - control if control is not None and beta else scores
     return Calibration(
-        noise=noise_of(adjusted),
+        noise=noise_of(adjusted[enough]),
         beta=beta,
-        baselines=_baselines(history, scores, control),
+        baselines=_baselines(history, adjusted, control),
         pods=int(enough.sum()),
         windows=history.elapsed,
     )
@@ -121,9 +121,9 @@ def long_run_variance(scores: Floats) -> float:
     return float((transforms**2).mean() / share)
 
 
-def _baselines(history: Intake, scores: Floats, control: Floats | None) -> dict[str, Baseline]:
+def _baselines(history: Intake, adjusted: Floats, control: Floats | None) -> dict[str, Baseline]:
     """By node; of several pods on one node, their mean."""
-    means = np.nanmean(scores, axis=-1)
+    means = np.nanmean(adjusted, axis=-1)
     controls = tray_baseline(control) if control is not None else (np.zeros_like(means),) * 3
     found: dict[str, list[tuple[float, ...]]] = {}
     for pod, numbers in zip(history.pods, zip(means, *controls, strict=True), strict=True):

@@ -52,7 +52,9 @@ class Arm(Strict):
 class Baseline(Strict):
     """What one tray showed before the swap, relative to the trays that stay stable."""
 
-    mean: Score = Field(default=0.0, description="Mean score of the gate's span; used with trayWeight.")
+    mean: Score = Field(
+        default=0.0, description="Mean score of the gate's span, less beta times the control's; used by tracking."
+    )
     control_mean: Score = Field(default=0.0, description="Mean score of the control.")
     control_median: Score = Field(default=0.0, description="Median score of the control.")
     control_mad: float = Field(
