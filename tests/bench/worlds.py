@@ -205,7 +205,7 @@ def plan_for(world: World, stable: int, candidate: int, margin: float, windows: 
     own = world.tray**2 * ((1 - world.shared) ** 2 + (1 - world.shared**2) / 4)
     beta = int(own + world.start**2 < BETA_GAIN**2 * plain)
     lasting = own if beta else plain - world.start**2
-    between = lasting * (1 - world.tracking) ** 2 + world.start**2
+    between = (lasting + world.start**2) * (1 - world.tracking) ** 2
     upper = (STARTS - 1) / chi2_quantile(0.2, STARTS - 1)
     long_run = world.window**2 * (1 + world.correlation) / (1 - world.correlation) + world.sampling**2
     tracking = {"weight": world.tracking, "startSpread": world.start, "starts": STARTS} if world.tracking else None

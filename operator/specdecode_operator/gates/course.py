@@ -28,6 +28,7 @@ from specdecode_operator.gates.rules import (
     LEAST_ERROR,
     OVERLAP,
     OWN_VARIANCE_PODS,
+    VARIANCE_FLOOR,
 )
 from specdecode_operator.gates.scores import cell_scores, overlap, window_scores
 from specdecode_operator.gates.verdict import Reason
@@ -191,7 +192,7 @@ def _course(
     """Intervals of the arms' difference at each look, and what they say."""
     found = difference(values.values, values.counted, stable)
     variance, degrees = _pod_variance(plan, gate, found)
-    error = np.sqrt(variance * found.leverage + _start_variance(gate, found.candidate))
+    error = np.sqrt(variance * found.leverage + _start_variance(gate, found))
     with np.errstate(invalid="ignore"):
         to_pass = bounds_at(plan, plan.errors.passing, degrees) * error
         to_fail = bounds_at(plan, _fail_alpha(plan, gate), degrees) * error
@@ -264,18 +265,41 @@ def _pod_variance(plan: Plan, gate: Gate, found: Difference, share: float = 1.0)
     of simulated decisions were wrong. Then a registered one stands in, raised to the run's own where that is larger.
     `share` of the steps is in the value: the registered noise of windows grows as it shrinks.
     """
-    if plan.stable.pods >= OWN_VARIANCE_PODS:
-        return found.variance, found.degrees
     elapsed = np.arange(1, found.variance.shape[-1] + 1)
     registered = gate.noise.between + gate.noise.long_run / elapsed / share
+    if plan.stable.pods >= OWN_VARIANCE_PODS:
+        return np.maximum(found.variance, VARIANCE_FLOOR * registered), _effective_degrees(gate, found, registered)
     return np.fmax(found.variance, registered), np.full_like(found.degrees, gate.noise.starts - 1)
 
 
-def _start_variance(gate: Gate, candidates: Floats) -> Floats:
-    """2 b s_i^2 / nc: the tray's baseline comes from another start than the candidate's."""
+def _effective_degrees(gate: Gate, found: Difference, stable: Floats) -> Floats:
+    """Degrees of freedom of the pooled variance, fewer where the arms' variances differ (Satterthwaite 1946).
+
+    With a tray's baseline a candidate's value varies by 2 b s_i^2 more than a stable one's. For V = L S^2 + known,
+    where S^2 is pooled: 2 V^2 / var(L S^2).
+    """
     if gate.tracking is None:
-        return np.zeros_like(candidates)
-    return ratio(np.full_like(candidates, 2 * gate.tracking.weight * gate.tracking.start_spread**2), candidates)
+        return found.degrees
+    candidate = stable + 2 * gate.tracking.weight * gate.tracking.start_spread**2
+    whole = ratio(stable * np.ones_like(found.stable), found.stable) + ratio(
+        candidate * np.ones_like(found.candidate), found.candidate
+    )
+    spread = np.maximum(found.stable - 1, 0) * stable**2 + np.maximum(found.candidate - 1, 0) * candidate**2
+    effective = ratio((whole * found.degrees) ** 2, found.leverage**2 * spread)
+    return np.asarray(np.where(found.degrees >= 1, np.fmin(found.degrees, np.floor(effective)), found.degrees))
+
+
+def _start_variance(gate: Gate, found: Difference) -> Floats:
+    """What the candidate's mean varies by beyond the pooled variance, as its tray's baseline is of another start.
+
+    A candidate's value has 2 b s_i^2 more variance than a stable pod's, whose start is the one of its baseline. One
+    slot shows nothing of it: 2 b s_i^2 / nc. Of several, (nc - 1) / (ns + nc - 2) of it is in the pooled variance.
+    """
+    if gate.tracking is None:
+        return np.zeros_like(found.candidate)
+    extra = 2 * gate.tracking.weight * gate.tracking.start_spread**2
+    seen = ratio(found.candidate - 1, np.maximum(found.degrees, 1)) * found.leverage
+    return np.maximum(ratio(np.full_like(found.candidate, extra), found.candidate) - extra * np.nan_to_num(seen), 0.0)
 
 
 def bounds_at(plan: Plan, alpha: float, degrees: Floats) -> Floats:
@@ -327,7 +351,7 @@ def _buckets(plan: Plan, gate: Gate, stable: Flags, scores: Floats, kept: Flags,
         counted = np.cumsum(here, axis=-1) >= BUCKET_SHARE * elapsed
         found = difference(pod_values(scores[..., bucket], here).values, counted, stable)
         variance, degrees = _pod_variance(plan, gate, found, BUCKET_SHARE * weights[bucket] / weights.sum())
-        error = np.sqrt(variance * found.leverage + _start_variance(gate, found.candidate))
+        error = np.sqrt(variance * found.leverage + _start_variance(gate, found))
         with np.errstate(invalid="ignore"):
             to_fail, to_doubt = bounds_at(plan, alpha, degrees) * error, _single_bound(BUCKET_DOUBT, degrees) * error
         enough = _enough(plan, found)

@@ -59,6 +59,9 @@ ACCEPTANCE_RUNNING: Final = 4.0
 OWN_VARIANCE_PODS: Final = 5
 """Stable pods from which the run's own variance will do."""
 
+VARIANCE_FLOOR: Final = 0.7
+"""Part of the calibrated variance below which a run's own is taken for luck."""
+
 HISTORY_STARTS: Final = 20
 """Pod starts that a registered variance needs."""
 

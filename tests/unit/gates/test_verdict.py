@@ -89,7 +89,7 @@ def test_a_short_acceptance_catastrophe_needs_requests_running() -> None:
 
 def test_pass_needs_every_gate_and_fail_only_one() -> None:
     other = span_gate(name="probe-as-span", span={"metric": PROBE, "step": "", "minCount": 5}, margin=0.005)
-    other["control"] = {"span": {"metric": LENGTH, "step": ""}}
+    other |= {"control": {"span": {"metric": LENGTH, "step": ""}}, "noise": other["noise"] | {"between": 1e-6}}
     verdict = World(control_effect=0.009).verdict(make_plan(gates=[span_gate(margin=0.05), other]))
     assert [gate.outcome for gate in verdict.gates] == [Outcome.PASS, Outcome.FAIL]
     assert verdict.outcome is Outcome.FAIL
@@ -183,3 +183,23 @@ def test_beta_subtracts_the_control() -> None:
     assert verdict.gates[0].estimate == pytest.approx(0.015, abs=0.003)
     assert verdict.gates[0].control is not None
     assert verdict.gates[0].control.raw_estimate == pytest.approx(0.03, abs=0.003)
+
+
+def test_a_run_that_looks_calmer_than_its_calibration_is_not_believed_whole() -> None:
+    """Of many looks some see pods that agree by luck; at thin traffic that made two in a hundred wrong passes."""
+    calm, loud = (span_gate(noise={"between": v, "longRun": 0, "starts": 40, "windowSd": 0.01}) for v in (0, 1e-3))
+    narrow, wide = (World().verdict(make_plan(gates=[gate])).gates[0].looks[-1] for gate in (calm, loud))
+    assert narrow.upper is not None
+    assert wide.upper is not None
+    assert wide.upper > narrow.upper + 0.02
+
+
+def test_a_single_tracked_slot_is_less_certain_by_its_new_start() -> None:
+    def upper(spread: float, slots: int) -> float:
+        gate = span_gate(tracking={"weight": 0.75, "startSpread": spread, "starts": 8}, margin=0.05)
+        found = World(requests=100).verdict(make_plan(12, slots, [gate], role="guard")).gates[0].looks[-1].upper
+        assert found is not None
+        return found
+
+    assert upper(0.01, 1) > upper(0.0, 1) + 0.01
+    assert upper(0.01, 4) < upper(0.01, 1)
