@@ -15,16 +15,17 @@ import sys
 import time
 import warnings
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-from bench.rules import RULES, THRESHOLDS, Outcome, Rule, readings
+from bench.rules import QUERIES, RULES, THRESHOLDS, Outcome, Rule, readings
 from bench.worlds import WORLDS, Traces, World, plan_for, simulate
 
-from specdecode_operator.gates.arrays import Floats
 from specdecode_operator.gates.course import follow
 from specdecode_operator.gates.decide import first_decision
 from specdecode_operator.gates.plan import Plan
@@ -35,7 +36,7 @@ MARGIN = 0.02
 WINDOWS = 80
 DOUBLED = math.log(2)
 TRUTHS = {"same": 0.0, "margin": MARGIN, "margin+1": MARGIN + 0.01, "margin+2": MARGIN + 0.02}
-BATCH = 250
+BATCH = 100
 """Runs simulated at once: bounds the memory."""
 
 
@@ -60,22 +61,26 @@ class Row:
     """Of a doubled span: stopped within three windows."""
 
 
-@dataclass
 class Tally:
-    """Outcomes of one judge, by truth, as they come in."""
+    """Outcomes of one judge as they come in: [thresholds, runs] for each truth."""
 
-    promoted: dict[str, list[np.ndarray]]
-    aborted: dict[str, list[np.ndarray]]
-    minutes: dict[str, list[np.ndarray]]
+    def __init__(self) -> None:
+        self.found: defaultdict[str, list[Outcome]] = defaultdict(list)
 
-    @classmethod
-    def empty(cls) -> Tally:
-        return cls(*({truth: [] for truth in (*TRUTHS, "doubled")} for _ in range(3)))
+    def add(self, truth: str, outcome: Outcome, thresholds: int) -> None:
+        self.found[truth].append(Outcome(*(each.reshape(thresholds, -1) for each in vars(outcome).values())))
 
-    def add(self, truth: str, outcome: Outcome) -> None:
-        self.promoted[truth].append(outcome.promoted)
-        self.aborted[truth].append(outcome.aborted)
-        self.minutes[truth].append(outcome.minutes)
+    def all(self, what: str, truth: str) -> np.ndarray:
+        return np.concatenate([getattr(outcome, what) for outcome in self.found[truth]], axis=1)
+
+    def share(self, what: str, truth: str, place: int) -> float:
+        return float(self.all(what, truth)[place].mean())
+
+    def soon(self, place: int) -> float | None:
+        """Of the runs with a doubled span, those stopped within three windows."""
+        if "doubled" not in self.found:
+            return None
+        return float((self.all("aborted", "doubled") & (self.all("minutes", "doubled") <= 1.5))[place].mean())
 
 
 def wilson(share: float, runs: int) -> tuple[float, float, float]:
@@ -99,29 +104,25 @@ def cell(world: World, slots: tuple[int, int], runs: int, seed: int, rules: tupl
     plan = plan_for(world, *slots, MARGIN, WINDOWS)
     name = f"{slots[0]}v{slots[1]}"
     rng = np.random.default_rng([seed, zlib.crc32(f"{world.name}/{name}".encode())])
-    mine = Tally.empty()
-    theirs = {
-        (rule.name, query, limit): Tally.empty()
-        for rule in rules
-        for query in ("past", "ratio")
-        for limit in THRESHOLDS
-    }
+    mine = Tally()
+    theirs = {(rule.name, query): Tally() for rule in rules for query in QUERIES}
+    limits = np.array(THRESHOLDS)[:, None, None]
     for size in _batches(runs):
         traces = simulate(world, plan, size, rng)
+        read = readings(traces.cells.values, traces.cells.weights, traces.stable, traces.past) if rules else {}
         for truth, effect in (*TRUTHS.items(), ("doubled", DOUBLED)):
-            mine.add(truth, ours(plan, traces, effect))
-            values = traces.with_effect(effect).values
-            for rule in rules if truth != "doubled" else ():
-                for query, found in readings(values, traces.cells.weights, traces.stable, traces.past, rule).items():
-                    for limit in THRESHOLDS:
-                        theirs[rule.name, query, limit].add(truth, rule.decide(~(found <= limit)))
+            mine.add(truth, ours(plan, traces, effect), 1)
+            for rule, query in product(rules if truth in TRUTHS else (), QUERIES):
+                high = ~(read[query, rule.worst_pod] + effect <= limits)
+                theirs[rule.name, query].add(truth, rule.decide(high.reshape(-1, high.shape[-1])), len(THRESHOLDS))
     powered = power(Run(plan.gates[0].noise, MARGIN, *slots, WINDOWS, tracking=plan.gates[0].tracking)).passes
-    rows = [_row(world, name, "this one", None, runs, powered, mine)]
+    about = (world.name, name, runs, powered)
+    rows = [_row(about, "this one", None, mine, 0)]
     for rule in rules:
-        rows.append(_row(world, name, f"{rule.name}, past +2%", 0.02, runs, powered, theirs[rule.name, "past", 0.02]))
-        rows.append(
-            _best(world, name, rule, runs, powered, {limit: theirs[rule.name, "ratio", limit] for limit in THRESHOLDS})
-        )
+        past, ratio = (theirs[rule.name, query] for query in QUERIES)
+        rows.append(_row(about, f"{rule.name}, past +2%", MARGIN, past, THRESHOLDS.index(MARGIN)))
+        best = _best(ratio)
+        rows.append(_row(about, f"{rule.name}, ratio, best", THRESHOLDS[best], ratio, best))
     return rows
 
 
@@ -130,33 +131,22 @@ def _batches(runs: int) -> Iterator[int]:
         yield min(BATCH, runs - begun)
 
 
-def _best(world: World, slots: str, rule: Rule, runs: int, powered: bool, by_limit: dict[float, Tally]) -> Row:
-    """The rule with the threshold that serves it best, which it could not know: chosen on these very runs."""
-
-    def badness(limit: float) -> float:
-        tally = by_limit[limit]
-        return max(_share(tally.aborted["same"]), _share(tally.promoted["margin+1"]))
-
-    best = min(by_limit, key=badness)
-    return _row(world, slots, f"{rule.name}, ratio, best", best, runs, powered, by_limit[best])
+def _best(tally: Tally) -> int:
+    """The threshold that serves a rule best, which it could not know: chosen on these very runs."""
+    badness = [
+        max(tally.share("aborted", "same", place), tally.share("promoted", "margin+1", place))
+        for place in range(len(THRESHOLDS))
+    ]
+    return int(np.argmin(badness))
 
 
-def _share(found: list[np.ndarray]) -> float:
-    return float(np.concatenate(found).mean())
-
-
-def _row(world: World, slots: str, judge: str, threshold: float | None, runs: int, powered: bool, tally: Tally) -> Row:
-    passed = {truth: wilson(_share(tally.promoted[truth]), runs) for truth in TRUTHS}
-    failed = {truth: wilson(_share(tally.aborted[truth]), runs) for truth in TRUTHS}
-    quick = None
-    if tally.aborted["doubled"]:
-        soon: list[Floats] = [
-            aborted & (minutes <= 1.5)
-            for aborted, minutes in zip(tally.aborted["doubled"], tally.minutes["doubled"], strict=True)
-        ]
-        quick = wilson(_share(soon), runs)
+def _row(about: tuple[str, str, int, bool], judge: str, threshold: float | None, tally: Tally, place: int) -> Row:
+    world, slots, runs, powered = about
+    passed = {truth: wilson(tally.share("promoted", truth, place), runs) for truth in TRUTHS}
+    failed = {truth: wilson(tally.share("aborted", truth, place), runs) for truth in TRUTHS}
+    doubled = tally.soon(place)
     return Row(
-        world=world.name,
+        world=world,
         slots=slots,
         judge=judge,
         threshold=threshold,
@@ -166,8 +156,8 @@ def _row(world: World, slots: str, judge: str, threshold: float | None, runs: in
         passed=passed,
         failed=failed,
         undecided={truth: 1 - passed[truth][0] - failed[truth][0] for truth in TRUTHS},
-        minutes={truth: float(np.median(np.concatenate(tally.minutes[truth]))) for truth in TRUTHS},
-        doubled_in_three=quick,
+        minutes={truth: float(np.median(tally.all("minutes", truth)[place])) for truth in TRUTHS},
+        doubled_in_three=None if doubled is None else wilson(doubled, runs),
     )
 
 

@@ -39,23 +39,23 @@ def test_every_world_gives_traces_of_its_plan(world: object) -> None:
 
 
 def test_argo_fails_at_more_failures_than_its_limit() -> None:
-    decide = argo(4, 1)
-    found = decide(np.array([[HIGH, LOW, HIGH, LOW, LOW], [HIGH, LOW, LOW, LOW, HIGH]]))
+    high = np.array([[HIGH, LOW, HIGH, LOW, LOW], [HIGH, LOW, LOW, LOW, HIGH]])
+    found = argo(high, count=4, limit=1)
     assert found.aborted.tolist() == [True, False]
     assert found.promoted.tolist() == [False, True]
     assert found.minutes.tolist() == [3, 4]
 
 
 def test_flagger_counts_failed_checks_until_its_threshold() -> None:
-    decide = flagger(2, 2)
-    found = decide(np.array([[HIGH, LOW, LOW, LOW], [HIGH, LOW, HIGH, LOW]]))
+    high = np.array([[HIGH, LOW, LOW, LOW], [HIGH, LOW, HIGH, LOW]])
+    found = flagger(high, steps=2, threshold=2)
     assert found.aborted.tolist() == [False, True]
     assert found.minutes.tolist() == [3, 3]
 
 
 def test_ome_advances_at_the_first_passing_sample_of_each_step() -> None:
-    decide = ome(2, 1)
-    found = decide(np.array([[HIGH, LOW, HIGH, LOW], [HIGH, LOW, HIGH, HIGH]]))
+    high = np.array([[HIGH, LOW, HIGH, LOW], [HIGH, LOW, HIGH, HIGH]])
+    found = ome(high, steps=2, limit=1)
     assert found.promoted.tolist() == [True, False]
     assert found.aborted.tolist() == [False, True]
 
