@@ -156,7 +156,11 @@ def take_in(plan: Plan, samples: Iterable[Sample], *, through: int | None = None
     `now` is the judge's time, if it has one: a window that ends later is a fault.
     """
     placed, faults = _on_grid(plan, samples, through, now)
-    elapsed = through if through is not None else 1 + max((window for window, _ in placed), default=-1)
+    elapsed = (
+        min(through, plan.windows.planned)
+        if through is not None
+        else 1 + max((window for window, _ in placed), default=-1)
+    )
     ours = []
     for window, sample in placed:
         fault = _misplaced(plan, sample)

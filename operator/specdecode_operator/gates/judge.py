@@ -46,7 +46,6 @@ OUTCOMES: Mapping[Reason, Outcome] = {
             Reason.BUCKET_DOUBTFUL,
             Reason.FEW_PODS,
             Reason.FEW_REQUESTS,
-            Reason.FEW_WINDOWS,
             Reason.NO_DATA,
             Reason.ARM_SILENT,
         ),

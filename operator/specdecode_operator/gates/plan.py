@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from specdecode_operator.api.errors import FieldError, InvalidObject
-from specdecode_operator.gates.rules import FEWEST_REQUESTS, GATES_VERSION
+from specdecode_operator.gates.rules import FEWEST_REQUESTS, GATES_VERSION, GUARD_ALPHA
 
 Kind = Literal["nonInferior", "superior", "equivalent"]
+Role = Literal["decide", "guard"]
 Statistic = Literal["mean", "p50", "p99"]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 Effect = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
@@ -148,6 +149,15 @@ class Errors(Strict):
     fail: float = Field(default=0.01, gt=0, le=0.2, description="Of a wrong Fail.")
 
 
+def step_errors(passing: float, fail: float, *, role: Role, guards: int) -> Errors:
+    """Errors of one step of a run with `guards` early steps, which only guard.
+
+    They share a fifth of Fail's error; the step that decides has the rest, and all of Pass's.
+    """
+    part = GUARD_ALPHA / guards if role == "guard" else 1 - GUARD_ALPHA * (guards > 0)
+    return Errors(**{"pass": passing, "fail": fail * part})
+
+
 class Traffic(Strict):
     """What says that both arms serve the same requests. An absent metric isn't checked; a named one must be there."""
 
@@ -171,7 +181,7 @@ class Plan(Strict):
     name: Name = Field(description="Namespace and name of the object.")
     run: Name = Field(description="The run's id.")
     seed: int = Field(default=0, ge=0, le=2**63 - 1, description="For choices by lot; for the record.")
-    role: Literal["decide", "guard"] = Field(default="decide", description="guard: an early step, that can only stop.")
+    role: Role = Field(default="decide", description="guard: an early step, that can only stop.")
     stable: Arm = Field(description="What serves.")
     candidate: Arm = Field(description="What is to take over.")
     trays: tuple[Tray, ...] = Field(min_length=1, max_length=MAX_TRAYS, description="Where the pods may be.")

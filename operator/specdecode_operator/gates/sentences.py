@@ -25,7 +25,6 @@ MEANING: Final[Mapping[Reason, str]] = {
     Reason.BUCKET_DOUBTFUL: "one batch bucket alone looks worse than the margin allows; plan more windows",
     Reason.FEW_PODS: "too few pods have enough windows to be compared",
     Reason.FEW_REQUESTS: "the candidate has finished too few requests",
-    Reason.FEW_WINDOWS: "too few windows have passed",
     Reason.NO_DATA: "there is no window that can be used",
     Reason.ARM_SILENT: "one arm has no window that can be used",
     Reason.UNBALANCED_LOAD: "the arms ran different batch sizes: their shares overlap by less than a half",

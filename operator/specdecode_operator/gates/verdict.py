@@ -39,7 +39,6 @@ class Reason(StrEnum):
     BUCKET_DOUBTFUL = "BucketDoubtful"
     FEW_PODS = "TooFewPods"
     FEW_REQUESTS = "TooFewRequests"
-    FEW_WINDOWS = "TooFewWindows"
     NO_DATA = "NoData"
     ARM_SILENT = "ArmSilent"
     # Invalid

@@ -9,6 +9,7 @@ import pytest
 from judged import LENGTH, PROBE, World, altered, is_candidate, length_gate, make_plan, span_gate, window_of
 
 from specdecode_operator.gates.judge import OUTCOMES, judge, outcome_of
+from specdecode_operator.gates.plan import step_errors
 from specdecode_operator.gates.sentences import MEANING
 from specdecode_operator.gates.verdict import Outcome, Reason, as_json
 
@@ -134,6 +135,19 @@ def test_the_first_crossing_is_final_and_later_windows_change_nothing() -> None:
 
 def test_nothing_is_decided_before_the_first_look() -> None:
     assert judge(PLAN, World().samples(PLAN, 9)).reason is Reason.MEASURING
+
+
+def test_more_windows_than_planned_are_not_asked_for() -> None:
+    samples = World(effect=0.02).samples(PLAN)
+    assert judge(PLAN, samples, through=1000) == judge(PLAN, samples)
+
+
+def test_the_steps_of_a_run_share_its_error() -> None:
+    guards = [step_errors(0.01, 0.01, role="guard", guards=2) for _ in range(2)]
+    last = step_errors(0.01, 0.01, role="decide", guards=2)
+    assert sum(each.fail for each in (*guards, last)) == pytest.approx(0.01)
+    assert (last.passing, last.fail) == (0.01, pytest.approx(0.008))
+    assert step_errors(0.01, 0.01, role="decide", guards=0).fail == 0.01
 
 
 def test_the_verdict_says_what_it_stands_on() -> None:
