@@ -10,6 +10,8 @@ PY := $(VENV)/bin/python
 LOCAL := $(PY) -m specdecode_local
 CRD := charts/specdecode-operator/templates/crd.yaml
 N ?= 18
+RUNS ?= 10000
+SEED ?= 1
 # What the tests serve with; `make images` builds the others too.
 TESTED := operator engine-standin engine-cpu-0.33.0
 # Cluster tests at once: most of their time is waiting. More than this only slow each other down on two cores.
@@ -59,6 +61,11 @@ demo: venv ## from nothing to a served model, and a spec change rolled out under
 
 dev: venv ## run the operator from this folder against the local cluster, restarted at every change
 	@$(LOCAL) dev
+
+# --- measurements ---------------------------------------------------------------------------------------------------
+.PHONY: bench-gates
+bench-gates: venv ## how often the judge errs in simulated worlds, beside other rules: RUNS=10000 SEED=1 JSON=file
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m bench.gates --runs $(RUNS) --seed $(SEED) $(if $(JSON),--json $(JSON))
 
 # --- checks ---------------------------------------------------------------------------------------------------------
 .PHONY: test lint format unit cluster-test crd lock
