@@ -32,10 +32,15 @@ def check() -> None:
 
 
 def without_byte_code() -> list[str]:
-    """Modules that are no files, such as torch.ops, may name one all the same."""
+    """Files of this environment, so neither this one nor Python's own library.
+
+    Modules that are no files, such as torch.ops, may name one all the same.
+    """
     named = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-    files = [file for file in named if file.endswith(".py") and Path(file).is_absolute() and Path(file).is_file()]
-    return sorted(file for file in files if not Path(importlib.util.cache_from_source(file)).exists())
+    ours = [file for file in named if file.endswith(".py") and Path(file).is_relative_to(sys.prefix)]
+    return sorted(
+        file for file in ours if Path(file).is_file() and not Path(importlib.util.cache_from_source(file)).exists()
+    )
 
 
 if __name__ == "__main__":
