@@ -29,21 +29,22 @@ def test_what_lies_around_the_section_stays(device_code: ModuleType, tmp_path: P
     assert file.read_bytes() == b"before!!" + bytes(0x200003) + b"after"
 
 
-def test_loaded_files_without_byte_code_are_listed_and_no_others(
+def test_loaded_files_of_the_environment_without_byte_code_are_listed_and_no_others(
     loaded: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("compiled", "uncompiled"):
-        (tmp_path / f"{name}.py").write_text("value = 1\n")
-        spec = spec_from_file_location(f"listed_{name}", tmp_path / f"{name}.py")
+    environment = tmp_path / "environment"
+    environment.mkdir()
+    monkeypatch.setattr(sys, "prefix", str(environment))
+    for name, folder in (("compiled", environment), ("uncompiled", environment), ("elsewhere", tmp_path)):
+        (folder / f"{name}.py").write_text("value = 1\n")
+        spec = spec_from_file_location(f"listed_{name}", folder / f"{name}.py")
         assert spec is not None
         assert spec.loader is not None
-        monkeypatch.setattr(sys, "dont_write_bytecode", name == "uncompiled")
+        monkeypatch.setattr(sys, "dont_write_bytecode", name != "compiled")
         module = module_from_spec(spec)
         monkeypatch.setitem(sys.modules, f"listed_{name}", module)
         spec.loader.exec_module(module)
     nowhere = ModuleType("listed_nowhere")
     nowhere.__file__ = "_ops.py"
     monkeypatch.setitem(sys.modules, "listed_nowhere", nowhere)
-    assert "_ops.py" not in loaded.without_byte_code()
-    found = [file for file in loaded.without_byte_code() if Path(file).parent == tmp_path]
-    assert found == [str(tmp_path / "uncompiled.py")]
+    assert loaded.without_byte_code() == [str(environment / "uncompiled.py")]
