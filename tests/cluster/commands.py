@@ -10,6 +10,10 @@ from pathlib import Path
 from specdecode_local import paths
 
 
+LONGEST_SECONDS = 600.0
+"""One that takes longer hangs, and nobody would be told of which."""
+
+
 @dataclass(eq=False)
 class CommandFailed(AssertionError):
     """A command that a person would type ended with an error; the text is what it printed."""
@@ -30,14 +34,19 @@ class Command:
 
     def __call__(self, *arguments: str, stdin: str | None = None) -> str:
         """Return what it printed on standard output; raise CommandFailed with its words if it fails."""
-        done = subprocess.run(
-            [str(self.program), *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "KUBECONFIG": str(paths.KUBECONFIG)},
-        )
+        try:
+            done = subprocess.run(
+                [str(self.program), *arguments],
+                input=stdin,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=LONGEST_SECONDS,
+                env={**os.environ, "KUBECONFIG": str(paths.KUBECONFIG)},
+            )
+        except subprocess.TimeoutExpired as late:
+            words = f"not ended after {late.timeout:.0f} s"
+            raise CommandFailed((self.program.name, *arguments), -1, words) from late
         if done.returncode != 0:
             raise CommandFailed((self.program.name, *arguments), done.returncode, done.stderr.strip())
         return done.stdout

@@ -146,8 +146,16 @@ def test_an_orphaning_delete_of_the_replica_set_keeps_its_pods(serving: Workspac
     """The ReplicaSet comes back as it was and takes its pods up again: nothing restarts."""
     pods = uids(serving.ready_pods(NAME))
     name = revision_child(serving)
-    kubectl("delete", "replicaset", name, "-n", serving.name, "--cascade=orphan")
-    serving.await_that("the ReplicaSet is back", lambda: serving.api.get(REPLICA_SET, name, serving.name), seconds=30)
+    before = serving.api.get(REPLICA_SET, name, serving.name)
+    assert before is not None
+    # kubectl's own waiting takes the one that comes back for the one that goes, and never ends.
+    kubectl("delete", "replicaset", name, "-n", serving.name, "--cascade=orphan", "--wait=false")
+
+    def another() -> bool:
+        live = serving.api.get(REPLICA_SET, name, serving.name)
+        return live is not None and live["metadata"]["uid"] != before["metadata"]["uid"]
+
+    serving.await_that("the ReplicaSet is back", another, seconds=30)
     serving.await_settled(NAME)
     assert uids(serving.ready_pods(NAME)) == pods
 
