@@ -9,7 +9,6 @@ from pathlib import Path
 
 from specdecode_local import paths
 
-
 LONGEST_SECONDS = 600.0
 """One that takes longer hangs, and nobody would be told of which."""
 
