@@ -153,9 +153,9 @@ def marks(arms: Iterable[Arm]) -> Iterator[Patch]:
         yield from _marks(slot)
 
 
-def takes_out(arms: Iterable[Arm]) -> bool:
-    """Whether a pod is being taken out now. The ReplicaSet controller must have seen that before it takes a slot."""
-    return any(each.why.startswith(TAKES_OUT) for each in marks(arms))
+def takes_out(made: Iterable[Patch]) -> bool:
+    """Whether one of the marks takes a pod out. The ReplicaSet controller must see that before it takes a slot."""
+    return any(each.why.startswith(TAKES_OUT) for each in made)
 
 
 def _marks(slot: Slot) -> Iterator[Patch]:

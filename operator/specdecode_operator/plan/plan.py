@@ -112,7 +112,8 @@ def _plan_revisions(
     view = traffic.view(owner.name, owner.namespace, road, observed.route) if routes and road else None
     as_it_is = {r: arm.replicas for r, arm in it.arms.items()}
     move = Move(as_it_is) if missing_api else next_move(it.arms, goal, view, it.now)
-    if attestation.takes_out(it.arms.values()):
+    attested = tuple(attestation.marks(it.arms.values()))
+    if attestation.takes_out(attested):
         move = replace(move, replicas=as_it_is, done=False, again=it.now + SOON)
     weights = _weights(it, move, view, settle)
     route = httproute.build(owner, road, weights) if routes and road else None
@@ -137,7 +138,7 @@ def _plan_revisions(
         *children.budget(floor, spec.replicas, frozen.get(cast.target)),
         *children.monitor(it.desired),
         *children.marks(move.mark),
-        *attestation.marks(it.arms.values()),
+        *attested,
         *children.removals(),
     )
     return Plan(
