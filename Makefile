@@ -69,15 +69,18 @@ bench-gates: venv ## how often the judge errs in simulated worlds, beside other 
 
 # --- checks ---------------------------------------------------------------------------------------------------------
 .PHONY: test lint format unit cluster-test crd lock
-test: lint unit up ## everything: lint, types, layers, unit, property, chart and cluster tests
-	@$(LOCAL) images $(TESTED)
-	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/cluster
+test: venv ## everything: lint, types, layers, unit, property, chart and cluster tests
+	@$(MAKE) --no-print-directory --jobs=2 lint up
+	$(LOCAL) images $(TESTED)
+	$(LOCAL) trays
+	$(PY) -m pytest --numprocesses $(AT_ONCE) -m "not wheels" tests
 
 unit: venv ## unit, property and patch tests: no cluster needed
 	@$(PY) -m pytest --numprocesses auto --dist worksteal -m "not wheels" tests/unit tests/property tests/engine
 
 cluster-test: up ## the tests on the real control plane alone
 	@$(LOCAL) images $(TESTED)
+	$(LOCAL) trays
 	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/cluster
 
 lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is fresh

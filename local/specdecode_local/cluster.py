@@ -85,10 +85,21 @@ NAMES = (
     "kubelet",
     "kube-proxy",
     "coredns",
-    "kwok",
     "prometheus",
     "forward",
 )
+"""What every cluster of ours runs."""
+
+
+def names() -> tuple[str, ...]:
+    """What runs on this machine: kwok too, once it was built for simulated trays."""
+    return (*NAMES, "kwok") if gobuild.built("kwok") else NAMES
+
+
+def require_kwok(progress: Progress) -> None:
+    """Makes kwok run, which only simulated trays need: it is built when first asked for."""
+    gobuild.build_all(progress, ["kwok"])
+    start_and_await([kwok.component()])
 
 
 def up(progress: Progress | None = None) -> None:
@@ -137,9 +148,10 @@ def _down(progress: Progress) -> None:
 
 def require_up() -> None:
     """Raises LocalError unless every program runs."""
-    dead = [name for name in NAMES if process.alive_pid(name) is None]
+    wanted = names()
+    dead = [name for name in wanted if process.alive_pid(name) is None]
     if dead:
-        state = "is not up" if len(dead) == len(NAMES) else f"is broken: {', '.join(dead)} not running"
+        state = "is not up" if len(dead) == len(wanted) else f"is broken: {', '.join(dead)} not running"
         raise LocalError(f"the cluster {state}", remedy="run `make up`")
 
 
@@ -183,9 +195,9 @@ def _images(progress: Progress) -> tuple[str, str, str]:
 def _start_control_plane(progress: Progress, everything: dict[str, Component]) -> dict[str, Outcome]:
     with progress.step("control plane") as step:
         # All at once: the API server waits for etcd by itself, and the other two need neither.
-        names = ("etcd", "containerd", "kube-apiserver", "forward")
-        outcomes = {name: process.ensure(everything[name]) for name in names}
-        for name in names:
+        first = ("etcd", "containerd", "kube-apiserver", "forward")
+        outcomes = {name: process.ensure(everything[name]) for name in first}
+        for name in first:
             step.detail = f"await {name}"
             process.await_ready(everything[name])
         step.detail = "rights of our own programs, kinds of monitors"
@@ -199,9 +211,9 @@ def _start_control_plane(progress: Progress, everything: dict[str, Component]) -
 
 def _start_node(progress: Progress, everything: dict[str, Component]) -> dict[str, Outcome]:
     with progress.step("node") as step:
-        names = ("kubelet", "kube-proxy", "coredns", "kwok", "prometheus")
-        outcomes = {name: process.ensure(everything[name]) for name in names}
-        for name in ("kube-controller-manager", "kube-scheduler", *names):
+        started = [name for name in names() if name in ("kubelet", "kube-proxy", "coredns", "kwok", "prometheus")]
+        outcomes = {name: process.ensure(everything[name]) for name in started}
+        for name in ("kube-controller-manager", "kube-scheduler", *started):
             step.detail = f"await {name}"
             process.await_ready(everything[name])
         step.detail = f"await {addresses.NODE_NAME} Ready"

@@ -68,7 +68,7 @@ class Group:
     minutes: float = 1.0
     """Seen on two cores, cold; for the announcement only."""
     on_demand: bool = False
-    """Not part of the cluster: built when a test asks for it."""
+    """Not part of every cluster: built when `trays` or a test asks for it."""
 
 
 def _kubernetes_version(version: str) -> dict[str, str]:
@@ -113,7 +113,7 @@ GROUPS = (
         tags=("remove_all_sd", "enable_kubernetes_sd"),
         minutes=3,
     ),
-    Group("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, minutes=2),
+    Group("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, minutes=2, on_demand=True),
     Group(
         "monitors",
         {},
@@ -194,9 +194,14 @@ def destination(group: Group) -> Path:
     return paths.cache() / "go" / f"{group.name}-{digest}"
 
 
+def built(name: str) -> bool:
+    """Whether the group's current build is there."""
+    return any(group.name == name and destination(group).is_dir() for group in GROUPS)
+
+
 def missing() -> list[Group]:
     """The groups of the cluster that would have to be built now."""
-    return [group for group in GROUPS if not group.on_demand and not destination(group).is_dir()]
+    return [group for group in GROUPS if not group.on_demand and not built(group.name)]
 
 
 def build_all(progress: Progress, names: list[str] | None = None) -> None:

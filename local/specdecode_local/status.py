@@ -35,7 +35,7 @@ class Report:
 
 
 def collect() -> Report:
-    lines = tuple(_line(name) for name in cluster.NAMES)
+    lines = tuple(_line(name) for name in cluster.names())
     running = all(line.state == "running" for line in lines)
     notes, fine = _notes() if any(line.name == "kube-apiserver" and line.pid for line in lines) else (["not up"], False)
     owner = ownership.read().get("checkout")

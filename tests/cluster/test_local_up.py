@@ -23,7 +23,7 @@ def local(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def pids() -> dict[str, int | None]:
-    return {name: process.alive_pid(name) for name in cluster.NAMES}
+    return {name: process.alive_pid(name) for name in cluster.names()}
 
 
 def test_a_second_up_keeps_every_process_and_says_that_nothing_changed() -> None:
@@ -38,7 +38,7 @@ def test_status_lists_every_program_as_running() -> None:
     done = local("status")
     assert done.returncode == 0, done.stdout
     running = [line.split()[0] for line in done.stdout.splitlines() if " running " in line]
-    assert running == list(cluster.NAMES)
+    assert running == list(cluster.names())
 
 
 @pytest.fixture
@@ -83,4 +83,5 @@ def test_after_every_process_was_killed_up_brings_back_the_same_objects(pods: Lo
     await_that("the container runs again", lambda: pods.status("web")["restartCount"] == 1, seconds=60)
     pods.await_ready("web")
     assert pods.get("pod", "web")["metadata"]["uid"] == uid
-    assert pods.answers("web", "http://web/")
+    # The rules of a Service follow its endpoints, a moment after its pods are Ready.
+    await_that("its Service answers", lambda: pods.answers("web", "http://web/"), seconds=30)

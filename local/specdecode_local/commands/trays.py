@@ -1,4 +1,4 @@
-"""`trays N`: make it exactly N simulated GB200 trays."""
+"""`trays [N]`: make it exactly N simulated GB200 trays; builds kwok first where it isn't yet."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 
 from specdecode_local import cluster, trays
 from specdecode_local.errors import LocalError
+from specdecode_local.exclusive import exclusive
 from specdecode_local.progress import Progress
 
 MOST = 288
@@ -13,14 +14,25 @@ MOST = 288
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("count", type=int, metavar="N", help="how many there shall be; 0 removes them all")
+    parser.add_argument(
+        "count",
+        type=int,
+        nargs="?",
+        metavar="N",
+        help="how many there shall be; 0 removes them all; without it kwok is made to run and trays stay as they are",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    if not 0 <= args.count <= MOST:
+    if args.count is not None and not 0 <= args.count <= MOST:
         raise LocalError(f"N is {args.count}; allowed is 0 to {MOST}", remedy="`make trays N=18` is one full rack")
-    cluster.require_up()
-    with Progress().step(f"{args.count} trays") as step:
-        added, removed = trays.ensure(args.count)
-        step.detail = f"{added} added, {removed} removed"
+    progress = Progress()
+    with exclusive(progress):
+        cluster.require_up()
+        if args.count != 0:
+            cluster.require_kwok(progress)
+        if args.count is not None:
+            with progress.step(f"{args.count} trays") as step:
+                added, removed = trays.ensure(args.count)
+                step.detail = f"{added} added, {removed} removed"
     return 0
