@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final, Literal
 
-from specdecode_operator.api.types import Engine
+from specdecode_operator.api.engine import Engine
 
 FORMAT: Final = 1
 DISABLED: Final = "disabled"

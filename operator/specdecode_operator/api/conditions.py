@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from specdecode_operator.api import names
-from specdecode_operator.api.types import Condition
+from specdecode_operator.api.status import Condition
 
 MESSAGE_LENGTH = 32768
 

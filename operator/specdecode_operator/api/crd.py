@@ -13,7 +13,8 @@ import yaml
 
 from specdecode_operator.api import names
 from specdecode_operator.api.schema import Schema, structural
-from specdecode_operator.api.types import ROOT_RULES, Spec, Status
+from specdecode_operator.api.status import Status
+from specdecode_operator.api.types import ROOT_RULES, Spec
 
 _COLUMNS: Final[tuple[dict[str, Any], ...]] = (
     {

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from specdecode_operator.api import names
-from specdecode_operator.api.types import Accelerator, ProbeTiming, ProfileName, ProfileStatus, Toleration
+from specdecode_operator.api.hardware import Accelerator, ProbeTiming, ProfileName
+from specdecode_operator.api.status import ProfileStatus
+from specdecode_operator.api.template import Toleration
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ parent of a default gets a default too, since the API server fills defaults only
 from collections.abc import Mapping
 from typing import Any, Final
 
-from specdecode_operator.api.types import Model
+from specdecode_operator.api.fields import Model
 
 Schema = dict[str, Any]
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from specdecode_operator.api import names
 from specdecode_operator.api.errors import InvalidObject
-from specdecode_operator.api.types import SpecDecodeDeployment, Status
+from specdecode_operator.api.status import Status
+from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.apply import kinds
 from specdecode_operator.apply.client import Api, Json, NamespaceTerminating, NotFound
 from specdecode_operator.apply.events import Recorder

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from specdecode_operator.api import names
+from specdecode_operator.api.decoding import Speculative
+from specdecode_operator.api.hardware import Parallelism
 from specdecode_operator.api.profiles import Profile
-from specdecode_operator.api.types import Parallelism, Spec, Speculative
+from specdecode_operator.api.types import Spec
 
 HF: Final = "hf://"
 CLAIM: Final = "pvc://"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specdecode_operator.api import names
-from specdecode_operator.api.types import GatewayRef, Traffic
+from specdecode_operator.api.traffic import GatewayRef, Traffic
 from specdecode_operator.build.owner import Owner, metadata
 
 

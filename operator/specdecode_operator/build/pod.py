@@ -9,8 +9,11 @@ from typing import Any, Final
 
 from specdecode_operator.api import names
 from specdecode_operator.api.catalogue import Series
+from specdecode_operator.api.engine import EnvVar
+from specdecode_operator.api.fields import Model
 from specdecode_operator.api.profiles import ProbeSettings, Profile
-from specdecode_operator.api.types import EnvVar, Model, Spec, Toleration
+from specdecode_operator.api.template import Toleration
+from specdecode_operator.api.types import Spec
 from specdecode_operator.build.args import HF, claim_of, follower_args, serve_args
 
 USER_ID: Final = 1000

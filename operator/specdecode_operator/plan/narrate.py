@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from specdecode_operator.api import names
 from specdecode_operator.api.conditions import get_condition
-from specdecode_operator.api.types import Status
+from specdecode_operator.api.status import Status
 from specdecode_operator.plan.actions import Action, Apply, Delete, Event, Patch
 from specdecode_operator.plan.attestation import TAKES_OUT
 

@@ -12,7 +12,9 @@ from specdecode_operator.api import names
 from specdecode_operator.api.catalogue import CATALOGUE, Catalogue
 from specdecode_operator.api.errors import FieldError
 from specdecode_operator.api.profiles import resolve
-from specdecode_operator.api.types import SpecDecodeDeployment, Status, Traffic
+from specdecode_operator.api.status import Status
+from specdecode_operator.api.traffic import Traffic
+from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.build import (
     computedomain,
     controllerrevision,

@@ -12,7 +12,8 @@ from specdecode_operator.api.catalogue import CATALOGUE, DISABLED, Catalogue
 from specdecode_operator.api.conditions import get_condition, set_condition
 from specdecode_operator.api.errors import FieldError
 from specdecode_operator.api.profiles import Profile
-from specdecode_operator.api.types import Condition, RevisionStatus, RunStatus, SpecDecodeDeployment, Status
+from specdecode_operator.api.status import Condition, RevisionStatus, RunStatus, Status
+from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.build.frozen import Frozen
 from specdecode_operator.plan import observe, traffic
 from specdecode_operator.plan.observe import Json, Revision

@@ -14,7 +14,7 @@ from typing import Any
 
 from specdecode_operator.api import names
 from specdecode_operator.api.errors import FieldError
-from specdecode_operator.api.types import Traffic
+from specdecode_operator.api.traffic import Traffic
 from specdecode_operator.plan.differs import differs
 from specdecode_operator.plan.observe import Json, Observed, Revision, moment
 from specdecode_operator.plan.rollout import RouteView

@@ -10,7 +10,8 @@ from builders import deployment
 
 from specdecode_operator.api import crd, names
 from specdecode_operator.api.schema import structural
-from specdecode_operator.api.types import Spec, SpecDecodeDeployment, Status
+from specdecode_operator.api.status import Status
+from specdecode_operator.api.types import Spec, SpecDecodeDeployment
 
 CHART_FILE = Path(__file__).parents[3] / "charts/specdecode-operator/templates/crd.yaml"
 

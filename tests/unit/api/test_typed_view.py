@@ -8,7 +8,8 @@ from builders import IMAGE, deployment
 from specdecode_operator.api.conditions import get_condition, set_condition
 from specdecode_operator.api.errors import FieldError, InvalidObject
 from specdecode_operator.api.profiles import PROFILES, ProbeSettings, resolve
-from specdecode_operator.api.types import Condition, SpecDecodeDeployment, field_path
+from specdecode_operator.api.status import Condition
+from specdecode_operator.api.types import SpecDecodeDeployment, field_path
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)

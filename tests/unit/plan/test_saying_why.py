@@ -10,7 +10,7 @@ from fleet import Fleet, stamp
 from specdecode_operator.api import names
 from specdecode_operator.api.conditions import get_condition
 from specdecode_operator.api.profiles import resolve
-from specdecode_operator.api.types import Status
+from specdecode_operator.api.status import Status
 from specdecode_operator.plan.plan import plan
 from specdecode_operator.plan.status import refused
 from specdecode_operator.plan.validate import Allowed, field_errors
