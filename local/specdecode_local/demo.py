@@ -22,7 +22,7 @@ from typing import Any
 
 import httpx
 
-from specdecode_local import cluster, images, paths
+from specdecode_local import cluster, helm, images, paths
 from specdecode_local.load import Report, Target, run_load
 
 NAMESPACE = "demo"
@@ -147,6 +147,9 @@ def await_settled(shell: Shell, story: Story, *, seconds: float) -> dict[str, An
 
 def install_operator(shell: Shell) -> None:
     repository, digest = images.ref("operator").split("@")
+    marks = helm.interrupted(OPERATOR, SYSTEM_NAMESPACE)
+    if shell("kubectl", "get", *marks, "-o", "name", show=False):
+        shell("kubectl", "delete", *marks)
     shell(
         "helm", "upgrade", "--install", OPERATOR, str(paths.REPOSITORY / "charts/specdecode-operator"),
         "--namespace", SYSTEM_NAMESPACE, "--create-namespace",

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from specdecode_local import addresses, gobuild, kubectl, manifests, paths
+from specdecode_local import addresses, gobuild, helm, kubectl, manifests, paths
 
 RELEASE = "envoy-gateway"
 CONTROLLER_NAMESPACE = "envoy-gateway-system"
@@ -152,6 +152,7 @@ def _release(images: Images, digest: str) -> None:
     chart = _prepared_chart(images)
     values = paths.CONFIGURATION / "envoy-gateway-values.yaml"
     values.write_text(yaml.safe_dump(chart_values(images)))
+    helm.forget_interrupted(RELEASE, CONTROLLER_NAMESPACE)
     kubectl.run(
         "upgrade", "--install", RELEASE, str(chart), "-n", CONTROLLER_NAMESPACE, "--create-namespace",
         "--values", str(values), "--labels", f"{DIGEST_LABEL}={digest}", "--wait", "--timeout", "120s",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from apiserver import ApiServer
 from commands import Command
-from namespaces import MakeNamespace, namespaces
+from namespaces import MakeNamespace, namespaces, remove_leftovers
 from operatorpod import InstalledOperator
 from turns import Turns, once_in_a_run
 from workspace import Workspace
@@ -61,7 +61,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def api() -> ApiServer:
     if not paths.KUBECONFIG.exists():
         pytest.fail(f"no cluster: {paths.KUBECONFIG} is not there; run `make up`", pytrace=False)
-    return ApiServer(paths.KUBECONFIG)
+    server = ApiServer(paths.KUBECONFIG)
+    with once_in_a_run(paths.cache() / "cluster-tests-leftovers") as first:
+        if first:
+            remove_leftovers(server)
+    return server
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from apiserver import NAMESPACE, POD, ApiServer
+from waiting import await_that
 
 MakeNamespace = Callable[[str], str]
 
@@ -31,6 +32,24 @@ def namespaces(api: ApiServer) -> Iterator[MakeNamespace]:
         yield make
     finally:
         for name in made:
-            for pod in api.list(POD, name):
-                api.delete(POD, pod["metadata"]["name"], name, seconds=0)
-            api.delete(NAMESPACE, name)
+            remove(api, name)
+
+
+def remove(api: ApiServer, name: str) -> None:
+    """Remove a namespace; its pods are not given time to drain."""
+    for pod in api.list(POD, name):
+        api.delete(POD, pod["metadata"]["name"], name, seconds=0)
+    api.delete(NAMESPACE, name)
+
+
+def remove_leftovers(api: ApiServer) -> None:
+    """Remove the namespaces of a run that was killed, and wait until they are gone: their pods take room and time."""
+
+    def gone() -> bool:
+        left = [found["metadata"]["name"] for found in api.list(NAMESPACE)]
+        ours = [name for name in left if name.startswith(PREFIX)]
+        for name in ours:
+            remove(api, name)
+        return not ours
+
+    await_that("no namespace of an earlier run is left", gone, seconds=180)

@@ -10,7 +10,7 @@ from apiserver import DEPLOYMENT, POD, SDD, ApiServer, Object
 from podhistory import is_ready
 from waiting import await_that
 
-from specdecode_local import paths
+from specdecode_local import helm, paths
 from specdecode_operator.api import names
 
 RELEASE = "specdecode-operator"
@@ -33,6 +33,7 @@ class InstalledOperator:
         """Install or upgrade to this image, with the CRD of this tree; return once it is Ready."""
         self.image = image
         repository, digest = image.split("@")
+        helm.forget_interrupted(RELEASE, SYSTEM)
         self.helm(
             "upgrade", "--install", RELEASE, str(CHART),
             "--namespace", SYSTEM, "--create-namespace",
