@@ -60,7 +60,7 @@ def test_killed_programs_are_started_again_and_pods_run_on(pods: LocalPods) -> N
     before = pids()
     victims = ("containerd", "kubelet", "kube-scheduler", "coredns")
     kill(before[name] for name in victims)
-    await_that("status tells what died", lambda: local("status").returncode == 3, seconds=20)
+    await_that("status tells what died", lambda: local("status").returncode == 3, seconds=60)
     done = local("up")
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(f"{name} started" in done.stdout for name in victims), done.stdout

@@ -122,7 +122,7 @@ def events_are_sentences(workspace: Workspace, name: str) -> None:
     def about_it() -> list[Any]:
         return workspace.events(name)
 
-    events = workspace.await_that("the operator tells what it did", about_it, seconds=15)
+    events = workspace.await_that("the operator tells what it did", about_it, seconds=60)
     for event in events:
         words = event["message"].split()
         assert len(words) >= 4, f"not a sentence: {event['message']!r}"
@@ -159,7 +159,7 @@ def test_an_object_without_traffic_has_a_service_and_no_route(workspace: Workspa
     assert condition(sdd, names.CONDITION_ROUTABLE)["reason"] == names.REASON_NO_ROUTE
     service = children(workspace, SERVICE, name)[name]
     address = f"http://{service['spec']['clusterIP']}:{names.PORT}/v1/models"
-    answer = workspace.await_that("the Service answers", lambda: served(address), seconds=15)
+    answer = workspace.await_that("the Service answers", lambda: served(address), seconds=60)
     assert [model["id"] for model in answer["data"]] == [MODEL]
 
 

@@ -23,7 +23,7 @@ def await_that(
     sentence: str,
     check: Callable[[], Found | None],
     *,
-    seconds: float = 90,
+    seconds: float = 180,
     state: Callable[[], str] = str,
     poll: float = POLL_SECONDS,
 ) -> Found:

@@ -96,13 +96,13 @@ class Workspace:
         self.api.delete(SDD, name, self.name)
 
     # --- what they wait for ---
-    def await_that(self, sentence: str, check: Callable[[], Found | None], *, seconds: float = 90) -> Found:
+    def await_that(self, sentence: str, check: Callable[[], Found | None], *, seconds: float = 180) -> Found:
         return await_that(sentence, check, seconds=seconds, state=self.state)
 
     def holds_for(self, sentence: str, check: Callable[[], bool], *, seconds: float) -> None:
         holds_for(sentence, check, seconds=seconds, state=self.state)
 
-    def await_settled(self, name: str, *, seconds: float = 120) -> Object:
+    def await_settled(self, name: str, *, seconds: float = 240) -> Object:
         """Wait until all slots of the object's newest generation are Ready and nothing is on its way in."""
 
         def check() -> Object | None:
@@ -112,7 +112,7 @@ class Workspace:
         return self.await_that(f"{name} settles: every slot Ready on its newest spec", check, seconds=seconds)
 
     def await_condition(
-        self, name: str, kind: str, *, status: str, reason: str | None = None, contains: str = "", seconds: float = 90
+        self, name: str, kind: str, *, status: str, reason: str | None = None, contains: str = "", seconds: float = 180
     ) -> Object:
         """Wait for a condition of the newest generation; return it."""
 
@@ -132,7 +132,7 @@ class Workspace:
         wanted += f" and a message with {contains!r}" if contains else ""
         return self.await_that(f"{name} has condition {wanted}", check, seconds=seconds)
 
-    def await_gone(self, name: str, *, seconds: float = 90) -> None:
+    def await_gone(self, name: str, *, seconds: float = 180) -> None:
         """Wait until the object and every pod of it are gone."""
 
         def check() -> bool:
