@@ -11,10 +11,10 @@ from specdecode_local.errors import LocalError
 
 GB = 1_000_000_000
 
-GO_GB = 15.0
+GO_GB = 11.0
 """Go's caches at their largest, while the last group is built. They are dropped before the first image is built."""
 
-IMAGES_GB = 22.0
+IMAGES_GB = 14.0
 """Engine images while they are built: layers as buildah unpacks them, and the registry."""
 
 CLUSTER_GB = 6.0
