@@ -28,8 +28,8 @@ def chart() -> Chart:
 
 
 @pytest.fixture(scope="session")
-def published_schemas() -> dict[str, kubernetes_schemas.Json]:
-    """Every kind of the running API server, as JSON schemas."""
+def published_schemas(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where kubeconform finds every kind of the running API server, as JSON schemas: its template of a file's path."""
     done = subprocess.run(
         [built("kubectl"), "get", "--raw", "/openapi/v2"],
         env=os.environ | {"KUBECONFIG": str(paths.KUBECONFIG)},
@@ -39,4 +39,6 @@ def published_schemas() -> dict[str, kubernetes_schemas.Json]:
     )
     if done.returncode != 0:
         pytest.fail(f"the API server's schemas could not be read: {done.stderr.strip()}. `make up` starts the cluster")
-    return kubernetes_schemas.from_openapi(json.loads(done.stdout))
+    folder = tmp_path_factory.mktemp("schemas")
+    kubernetes_schemas.write(kubernetes_schemas.from_openapi(json.loads(done.stdout)), folder)
+    return str(folder / kubernetes_schemas.LOCATION)
