@@ -1,9 +1,10 @@
 """What `make engine-matrix` compares, and that its expectations fail when they should."""
 
 import dataclasses
+import json
 
 import pytest
-from engine_matrix import report, variants, workload
+from engine_matrix import image, report, variants, workload
 from engine_matrix.report import Run
 from engine_matrix.variants import Variant
 from engine_matrix.workload import Result
@@ -101,6 +102,18 @@ def test_every_patch_is_run_alone_and_switched_off() -> None:
 def test_a_part_of_the_series_runs_without_the_check_that_it_would_not_pass() -> None:
     for variant in variants.of(CARRIED, quick=False):
         assert ("VLLM_PLUGINS" in variants.environment(variant)) is not variant.whole
+
+
+@pytest.mark.parametrize(
+    ("config", "variables"),
+    [
+        ({"Env": ["PATH=/opt/vllm/bin:/bin", "OPTIONS=a=b"]}, {"PATH": "/opt/vllm/bin:/bin", "OPTIONS": "a=b"}),
+        ({}, {}),
+    ],
+)
+def test_an_engine_runs_with_the_variables_of_its_image(config: dict[str, object], variables: dict[str, str]) -> None:
+    inspected = json.dumps({"Container": "engine", "OCIv1": {"os": "linux", "config": config}})
+    assert image.environment(inspected) == variables
 
 
 def test_the_counters_of_an_engine_are_read_from_its_metrics() -> None:

@@ -73,10 +73,18 @@ def unpacked(line: str) -> Iterator[Image]:
         container = ("--name", CONTAINER, "--tls-verify=false", reference)
         storage.run("unpack", ["from", *container], lambda _: None)
         root = _said(storage, "mount", CONTAINER)
-        environment = json.loads(_said(storage, "inspect", "--format", "{{json .OCIv1.Config.Env}}", CONTAINER))
-        yield Image(Path(root), dict(pair.split("=", 1) for pair in environment))
+        yield Image(Path(root), environment(_said(storage, "inspect", CONTAINER)))
     finally:
         storage.drop()
+
+
+def environment(inspected: str) -> dict[str, str]:
+    """The variables that an image sets, from what `buildah inspect` prints of its container.
+
+    The whole of it, because the templates of buildah 1.28 (Debian 12) cannot print a list as JSON.
+    """
+    pairs = json.loads(inspected)["OCIv1"]["config"].get("Env") or []
+    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _said(storage: buildah.Storage, *arguments: str) -> str:
