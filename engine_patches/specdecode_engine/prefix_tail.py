@@ -15,6 +15,10 @@ Who follows it, decided one by one:
 * NIXL's compatibility factors, LMCache's layer count, fast prefill, chunked local attention: ask `use_eagle` (does it
   draft from hidden states), which stays as it is.
 * `num_prefill_lookahead` also hangs on `use_eagle` and stays: the drafter still reads one position ahead.
+
+On 0.30.0 the patch also mends the release: after a hit it looks for a Mamba layer's state in a column counted in the
+smallest block of all KV groups, the drafter's for example, rather than in Mamba's own (vllm#55600; 0.33.0 has it
+right).  Without the longer hit the answer may be wrong too, so that hunk follows no switch.
 """
 
 from specdecode_engine import toggles
