@@ -1,5 +1,7 @@
 """`specdecode-engine serve`: the check first, then vLLM in the same process."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,10 @@ def test_one_edited_byte_keeps_it_from_starting(installed: Path, capsys: pytest.
     with pytest.raises(SystemExit):
         cli.main(["serve", "/models/plain"])
     assert "vllm/b.py: edited file" in capsys.readouterr().err
+
+
+def test_the_check_loads_no_telemetry_that_could_stop_it() -> None:
+    loaded = "import sys, specdecode_engine.__main__; print(*(m for m in sys.modules if '.telemetry' in m))"
+    environment = {"PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", loaded], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
