@@ -78,6 +78,18 @@ def test_a_longer_hit_is_not_compared_where_stock_differs_from_itself_without_it
     assert "prompt 2" in failure
 
 
+def test_a_hit_that_stock_answers_wrong_may_be_answered_right() -> None:
+    wrong = stock()
+    wrong.result.tokens = [*TOKENS[:2], [5, 7], [5, 6]]
+    run = patched(cached=wrong.result.cached)
+    run = dataclasses.replace(run, variant=dataclasses.replace(run.variant, disabled=frozenset({"prefix-cache-tail"})))
+    run.result.states["prefix-cache-tail"] = "disabled"
+    assert report.failures([wrong, run], {"0.30.0": CARRIED}) == []
+    run.result.tokens = [*TOKENS[:2], [5, 8], [5, 6]]
+    (failure,) = report.failures([wrong, run], {"0.30.0": CARRIED})
+    assert "prompt 2" in failure
+
+
 def test_an_optimization_that_is_off_must_not_act() -> None:
     run = patched()
     off = dataclasses.replace(run.variant, name="all, off", disabled=frozenset({"prefix-cache-tail", "telemetry"}))

@@ -77,10 +77,13 @@ def _spans(run: Run) -> Iterator[str]:
 def tokens_against(stock: Result, result: Result) -> str:
     """How the answers compare with stock's.
 
-    An answer from a longer cached prefix is computed in other chunks and may round differently.  Where stock itself
-    answers otherwise without its cache, such an answer shows nothing, and is left out.
+    An answer from a longer cached prefix is computed in other chunks and may round differently, and after a hit 0.30.0
+    goes on from another block's Mamba state (vllm#55600).  So where stock answers otherwise without its cache, the
+    answer to the hit is left out if the hit is another, or if it is the engine's own without its cache.
     """
-    noisy = stock.tokens[HIT] != stock.tokens[UNCACHED] and stock.cached[HIT] != result.cached[HIT]
+    noisy = stock.tokens[HIT] != stock.tokens[UNCACHED] and (
+        stock.cached[HIT] != result.cached[HIT] or result.tokens[HIT] == result.tokens[UNCACHED]
+    )
     kept = [at for at in range(len(stock.tokens)) if not (noisy and at == HIT)]
     said = first_difference([stock.tokens[at] for at in kept], [result.tokens[at] for at in kept])
     return f"{said} but for the hit, as stock's own without its cache" if noisy and said == EQUAL else said
