@@ -102,6 +102,27 @@ TARGET_LABELS: Final[dict[str, str]] = {
     "specdecode_revision": "__meta_kubernetes_pod_label_specdecode_io_revision",
 }
 
+# --- The engines' metrics, by the names that a query asks for --------------------------------------------------------
+METRIC_SPANS: Final = (
+    "specdecode_propose_host_seconds",
+    "specdecode_drafter_gpu_seconds",
+    "specdecode_propose_gpu_seconds",
+    "specdecode_draft_rebuild_host_seconds",
+    "specdecode_input_prep_host_seconds",
+    "specdecode_target_forward_gpu_seconds",
+    "specdecode_probe_host_seconds",
+    "specdecode_probe_device_seconds",
+)
+METRIC_ACCEPTANCE: Final = "specdecode_acceptance_length"
+METRIC_FINISHED: Final = "specdecode_requests_finished_total"
+METRIC_DROPPED: Final = "specdecode_samples_dropped_total"
+METRIC_ENGINE_INFO: Final = "specdecode_engine_info"
+METRIC_START: Final = "process_start_time_seconds"
+"""Of prometheus_client itself; it leaves it out where several processes share their metrics."""
+
+METRIC_OWN_START: Final = "specdecode_start_time_seconds"
+"""What stands for it then, from our package."""
+
 # --- Conditions -------------------------------------------------------------------------------------------------------
 CONDITION_READY: Final = "Ready"
 """Enough slots of the serving revision are Ready to serve."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from specdecode_operator.api.errors import InvalidObject
-from specdecode_operator.cli import exits, judge
+from specdecode_operator.cli import exits, judge, samples
 
 
 class _Parser(argparse.ArgumentParser):
@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _Parser(prog="kubectl-specdecode", description="Canaries of SpecDecodeDeployments, seen and judged.")
     commands = parser.add_subparsers(required=True, metavar="command")
     judge.add_to(commands)
+    samples.add_to(commands)
     arguments = parser.parse_args(argv)
     try:
         return int(arguments.run(arguments))
