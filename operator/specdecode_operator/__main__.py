@@ -22,6 +22,8 @@ import asyncio  # noqa: E402
 import logging  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 
+from specdecode_operator.metrics.backends import check  # noqa: E402
+from specdecode_operator.metrics.errors import BackendDown  # noqa: E402
 from specdecode_operator.process import Operator  # noqa: E402
 from specdecode_operator.settings import BadSetting, Settings  # noqa: E402
 
@@ -36,7 +38,8 @@ def main(argv: Sequence[str] | None = None, *, after_action: Callable[[str], Non
     parser.parse_args(argv)
     try:
         settings = Settings.from_env()
-    except BadSetting as error:
+        check(settings.metrics_backends)
+    except (BadSetting, BackendDown) as error:
         print(f"specdecode-operator: {error}", file=sys.stderr)
         return USAGE
     logging.basicConfig(

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, Final
+
+from specdecode_operator.api.errors import InvalidObject
+from specdecode_operator.metrics.backends import Backend, read_backends
 
 PREFIX: Final = "SPECDECODE_"
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -38,6 +41,9 @@ class Settings:
     allowed_service_accounts: tuple[str, ...] = ()
     """Service accounts, besides default, that objects may run their engines as. Default: none."""
 
+    metrics_backends: tuple[Backend, ...] = field(default=(), metadata={"read": read_backends})
+    """Prometheus backends that objects may be measured with, as a JSON list. Default: none."""
+
     workers: int = 8
     """Objects reconciled at the same time. More helps only while the API server answers slowly."""
 
@@ -67,14 +73,25 @@ class Settings:
         """
         source = os.environ if env is None else env
         given: dict[str, Any] = {}
-        for field in fields(cls):
-            text = source.get(PREFIX + field.name.upper(), "").strip()
+        for each in fields(cls):
+            text = source.get(PREFIX + each.name.upper(), "").strip()
             if text:
-                given[field.name] = _read(field.name, text, type(field.default))
+                given[each.name] = _value(each, text)
         settings = cls(**given)
         if settings.log_level not in LEVELS:
             raise BadSetting(f"{PREFIX}LOG_LEVEL: found {settings.log_level!r}; allowed: {', '.join(LEVELS)}.")
         return settings
+
+
+def _value(field: Field[Any], text: str) -> Any:
+    """By the field's own reader if it has one, else by its type."""
+    read = field.metadata.get("read")
+    if read is None:
+        return _read(field.name, text, type(field.default))
+    try:
+        return read(text, PREFIX + field.name.upper())
+    except InvalidObject as error:
+        raise BadSetting(str(error)) from None
 
 
 def _read(name: str, text: str, kind: type) -> Any:
