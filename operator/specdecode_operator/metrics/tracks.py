@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +58,16 @@ class Target:
         """When any of it was scraped, in order."""
         return tuple(sorted({time for points in self.parts.values() for time, _ in points}))
 
+    @cached_property
+    def whole(self) -> frozenset[float]:
+        """When all of it was scraped."""
+        times = ({time for time, _ in points} for points in self.parts.values())
+        return frozenset(set.intersection(*times))
+
+    def within(self, since: float, until: float) -> tuple[float, ...]:
+        """The times of a window."""
+        return self.times[bisect_right(self.times, since) : bisect_right(self.times, until)]
+
 
 def samples(question: Question, metric: Metric, series: Iterable[Series], pods: Mapping[str, Pod]) -> Iterator[Sample]:
     """The metric's samples, one for each pod, window, step and batch bucket; of several claimants, one for each.
@@ -73,9 +84,15 @@ def samples(question: Question, metric: Metric, series: Iterable[Series], pods: 
         for window in range(question.grid.count):
             start, end = question.grid.ends(window)
             if first <= end:
-                live = [each for each in read if any(start < time <= end for time in each[0].times)] or read[:1]
-                for target, found in live:
-                    yield _finished(question, found[window], target, pod, rivals=len(live) > 1)
+                live = [each for each in read if each[0].within(start, end)] or read[:1]
+                rivals = _overlap(target.within(start, end) for target, _ in live)
+                for target, found in live if rivals else live[:1]:
+                    yield _finished(question, found[window], target, pod, rivals=rivals)
+
+
+def _overlap(claims: Iterable[tuple[float, ...]]) -> bool:
+    """Whether two targets were scraped in the same part of a window. One that takes over from another is no rival."""
+    return any(after[0] <= before[-1] for before, after in pairwise(sorted(claims)))
 
 
 # --- Series together --------------------------------------------------------------------------------------------------
@@ -137,7 +154,7 @@ def _scrapes(metric: Metric, target: Target, pod: Pod) -> Iterator[Scrape]:
 
     count, *others = metric.series
     for time in _order(target):
-        if time in pod.starts and all(time in table for table in tables.values()):
+        if time in pod.starts and time in target.whole:
             yield Scrape(
                 time=time,
                 count=total(time, count),
@@ -182,10 +199,9 @@ def _gap(target: Target, pod: Pod, since: float, until: float) -> str:
     answers = pod.up(since, until)
     if 0.0 in answers.values():
         return "down"
-    times = {time for time in target.times if since < time <= until}
-    if any(time not in times for time in answers):
+    if answers.keys() - target.whole:
         return "stale"
-    return "startUnknown" if any(time not in pod.starts for time in times) else "gap"
+    return "startUnknown" if set(target.within(since, until)) - pod.starts.keys() else "gap"
 
 
 def _foreign(question: Question, sample: Sample, target: Target) -> bool:
