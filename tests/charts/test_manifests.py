@@ -13,7 +13,10 @@ import yaml
 from chart import CHART, NAMESPACE, REPOSITORY, VALUE_SETS, Chart, Json, built
 
 from specdecode_operator.api import names
+from specdecode_operator.metrics.backends import Backend
 from specdecode_operator.settings import PREFIX, Settings
+
+MOUNTED = Path("/etc/specdecode/backends")
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
@@ -40,6 +43,11 @@ def test_versions_of_chart_and_program_are_one() -> None:
     program = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (program, program)
+
+
+def files_of(values: str) -> int:
+    """Backends of a set of values that need files."""
+    return 2 if values == "everything" else 0
 
 
 def container(deployment: Json) -> Json:
@@ -73,7 +81,7 @@ def test_the_pod_is_as_the_restricted_pod_security_standard_asks(chart: Chart, v
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert [set(volume) - {"name"} for volume in pod["volumes"]] == [{"emptyDir"}]
+    assert [set(volume) - {"name"} for volume in pod["volumes"]] == [{"emptyDir"}, *[{"projected"}] * files_of(values)]
     assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
 
 
@@ -97,6 +105,26 @@ def test_each_value_reaches_the_operator_as_the_setting_that_it_is(chart: Chart)
         metrics_port=9081,
         allowed_host_paths=("/mnt/models", "/var/cache/kernels"),
         allowed_service_accounts=("model-reader",),
+        metrics_backends=(
+            Backend(
+                name="main",
+                url="https://prometheus.monitoring.svc:9090/base",
+                ca_file=MOUNTED / "main/ca.crt",
+                bearer_file=MOUNTED / "main/token",
+                tenant="team-a",
+                labels={"cluster": "east"},
+                namespaces=("team-a",),
+            ),
+            Backend(
+                name="other",
+                url="https://mimir.example.com",
+                ca_file=MOUNTED / "other/ca.crt",
+                username_file=MOUNTED / "other/username",
+                password_file=MOUNTED / "other/password",
+                tenant_header="THANOS-TENANT",
+            ),
+            Backend(name="open", url="http://prometheus.monitoring.svc"),
+        ),
     )
     assert Settings.from_env(environment(chart, "namespaced")).watch_namespaces == ("team-a", "team-b")
 
@@ -108,6 +136,38 @@ def test_the_defaults_of_chart_and_operator_are_the_same(chart: Chart) -> None:
 def test_no_variable_is_set_that_the_operator_does_not_read(chart: Chart) -> None:
     read = {PREFIX + field.name.upper() for field in dataclasses.fields(Settings)}
     assert set(environment(chart, "everything")) <= read
+
+
+def test_each_file_that_the_operator_is_told_of_is_mounted_from_its_secret_or_configmap(chart: Chart) -> None:
+    deployment = chart.render("everything").only("Deployment")
+    folders = {mount["name"]: mount["mountPath"] for mount in container(deployment)["volumeMounts"]}
+    mounted = {
+        f"{folders[volume['name']]}/{item['path']}": (kind, source[kind]["name"], item["key"])
+        for volume in deployment["spec"]["template"]["spec"]["volumes"]
+        for source in volume.get("projected", {}).get("sources", ())
+        for kind in source
+        for item in source[kind]["items"]
+    }
+    assert mounted == {
+        str(MOUNTED / "main/ca.crt"): ("configMap", "prometheus-ca", "ca.crt"),
+        str(MOUNTED / "main/token"): ("secret", "prometheus", "token"),
+        str(MOUNTED / "other/ca.crt"): ("secret", "mimir", "ca.pem"),
+        str(MOUNTED / "other/username"): ("secret", "mimir", "user"),
+        str(MOUNTED / "other/password"): ("secret", "mimir", "pass"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://a", 80), ("https://a/base", 443), ("http://a:9090", 9090), ("https://[fd00::1]", 443),
+     ("https://[fd00::1]:9443/", 9443)],
+)  # fmt: skip
+def test_a_policy_lets_the_operator_reach_its_backends(chart: Chart, url: str, port: int) -> None:
+    settings = ("networkPolicy.enabled=true", f'metricsBackends=[{{"name":"a","url":"{url}"}}]')
+    egress = chart.render("digest", *settings).only("NetworkPolicy")["spec"]["egress"]
+    assert {"ports": [{"port": port, "protocol": "TCP"}]} in egress
+    named = chart.render("everything").only("NetworkPolicy")["spec"]["egress"]
+    assert {"ports": [{"port": 9090, "protocol": "TCP"}]} in named
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)

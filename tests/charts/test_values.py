@@ -9,6 +9,7 @@ import yaml
 from chart import CHART, Chart, Json
 
 SHA = "0123456789abcdef" * 4
+URL = '"url":"https://b"'
 
 REFUSED = [
     ("a value that nobody reads", "replicaCount=2", "replicaCount"),
@@ -29,6 +30,19 @@ REFUSED = [
     ("a relative allowed path", 'allowedHostPaths=["models"]', "allowedHostPaths.0"),
     ("an allowed path that climbs", 'allowedHostPaths=["/mnt/../etc"]', "allowedHostPaths.0"),
     ("a service account that can't exist", 'allowedServiceAccounts=["A B"]', "allowedServiceAccounts.0"),
+    ("a backend without address", 'metricsBackends=[{"name":"a"}]', "url"),
+    ("a backend of a name that is none", f'metricsBackends=[{{"name":"A b",{URL}}}]', "metricsBackends.0.name"),
+    ("a password in an address", 'metricsBackends=[{"name":"a","url":"https://me:secret@b"}]', "metricsBackends.0.url"),
+    ("another scheme", 'metricsBackends=[{"name":"a","url":"ftp://b"}]', "metricsBackends.0.url"),
+    ("a token in the values", f'metricsBackends=[{{"name":"a",{URL},"bearer":{{"token":"t"}}}}]', "token"),
+    (
+        "two credentials",
+        f'metricsBackends=[{{"name":"a",{URL},"bearer":{{"secret":"s"}},"basic":{{"secret":"s"}}}}]',
+        "metricsBackends.0",
+    ),
+    ("a CA from two places", f'metricsBackends=[{{"name":"a",{URL},"ca":{{"secret":"s","configMap":"c"}}}}]', "ca"),
+    ("a tenant of two lines", f'metricsBackends=[{{"name":"a",{URL},"tenant":"a\\nb"}}]', "tenant"),
+    ("two backends of one name", f'metricsBackends=[{{"name":"a",{URL}}},{{"name":"a",{URL}}}]', "two are named a"),
     ("a port that needs root", "health.port=80", "health.port"),
     ("a port as text", 'metrics.port="8081"', "metrics.port"),
     ("one port for two servers", "metrics.port=8080", "health.port and metrics.port are both 8080"),
