@@ -168,9 +168,7 @@ def _matches(query: str, labels: Mapping[str, str], *, obeys: bool) -> bool:
     assert matchers, query
     for label, operator, quoted in matchers:
         value, found = json.loads(quoted), labels.get(label, "")
-        if (obeys or label == "__name__") and not (
-            re.fullmatch(value, found) if operator == "=~" else value == found
-        ):
+        if (obeys or label == "__name__") and not (re.fullmatch(value, found) if operator == "=~" else value == found):
             return False
     return True
 

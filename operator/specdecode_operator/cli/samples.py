@@ -74,10 +74,9 @@ def add_to(commands: Commands) -> None:
 
 
 def _time(text: str) -> float:
-    try:
+    if re.fullmatch(r"[+-]?[0-9.]+", text):
         return float(text)
-    except ValueError:
-        moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise argparse.ArgumentTypeError(f"a time with its zone is wanted ({text}Z), found {text}")
     return moment.timestamp()

@@ -8,8 +8,23 @@ from dataclasses import replace
 import pytest
 from judged import plan_data
 from scraped import (
-    BORN, BUCKET, COUNT, GRID, PATIENT, QUESTION, SPAN, SUM, TIMES, Change, Standin, every, once_more, pod, relabelled,
-    series, without,
+    BORN,
+    BUCKET,
+    COUNT,
+    GRID,
+    PATIENT,
+    QUESTION,
+    SPAN,
+    SUM,
+    TIMES,
+    Change,
+    Standin,
+    every,
+    once_more,
+    pod,
+    relabelled,
+    series,
+    without,
 )  # fmt: skip
 
 from specdecode_engine.telemetry import layout
