@@ -78,10 +78,10 @@ test: venv ## everything: lint, types, layers, unit, property, chart and cluster
 unit: venv ## unit, property and patch tests: no cluster needed
 	@$(PY) -m pytest --numprocesses auto --dist worksteal -m "not wheels" tests/unit tests/property tests/engine
 
-cluster-test: up ## the tests on the real control plane alone
+cluster-test: up ## the tests on the real control plane and the real Prometheus alone
 	@$(LOCAL) images $(TESTED)
 	$(LOCAL) trays
-	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/cluster
+	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/prometheus tests/cluster
 
 lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is fresh
 	@$(VENV)/bin/ruff check .

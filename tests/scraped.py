@@ -1,4 +1,4 @@
-"""Pods as a Prometheus has them, raw, and a stand-in for that Prometheus: a real HTTP server that answers from a list."""
+"""Pods as a Prometheus has them, raw, and a stand-in for that Prometheus: an HTTP server that answers from a list."""
 
 from __future__ import annotations
 

@@ -118,8 +118,9 @@ def read_backends(text: str | bytes, path: str = "metricsBackends") -> tuple[Bac
 
 def _faults(error: ValidationError, path: str) -> Iterator[FieldError]:
     for fault in error.errors(include_url=False, include_context=False):
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
-        shown = bool(SHOWN & set(map(str, fault["loc"])))
+        parts = [part for part in fault["loc"] if part != "[key]"]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+        shown = not SHOWN.isdisjoint(parts)
         yield _fault(path + place, _described(fault["input"], shown=shown), fault["msg"].removeprefix("Value error, "))
 
 

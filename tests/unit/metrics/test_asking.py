@@ -125,18 +125,19 @@ async def test_a_backend_that_comes_back_in_time_is_asked_again(backend: Backend
 async def test_a_backend_that_is_started_again_between_two_queries_is_asked_again(
     backend: Backend, standin: Standin
 ) -> None:
-    async def restarting(request: web.Request) -> web.StreamResponse:
-        standin.answer = hang_up
-        return await standin.truth(request)
+    gone = asyncio.Event()
+
+    async def ending(request: web.Request) -> web.StreamResponse:
+        gone.set()
+        return await hang_up(request)
 
     async def restarted() -> None:
-        while standin.requests < 2:
-            await asyncio.sleep(0)
+        await gone.wait()
         await standin.stop()
         standin.answer = None
         await standin.start()
 
-    standin.answer = restarting
+    standin.answer = first(standin, standin.truth, ending)
     again = asyncio.create_task(restarted())
     found = await fetch(backend, QUESTION, limits=Limits(deadline=600.0, attempt=300.0, retries=8, pause=0.05))
     await again

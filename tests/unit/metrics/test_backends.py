@@ -44,8 +44,8 @@ def read(*backends: dict[str, Any]) -> tuple[Backend, ...]:
 
 def test_all_that_can_be_said_of_a_backend_is_read() -> None:
     (found,) = read({
-        **GOOD, "caFile": "/etc/ca.crt", "bearerFile": "/etc/token", "tenant": "team-a", "tenantHeader": "THANOS-TENANT",
-        "labels": {"cluster": "east"}, "namespaces": ["team"],
+        **GOOD, "caFile": "/etc/ca.crt", "bearerFile": "/etc/token", "tenant": "team-a",
+        "tenantHeader": "THANOS-TENANT", "labels": {"cluster": "east"}, "namespaces": ["team"],
     })  # fmt: skip
     assert found == Backend(
         name="main",
@@ -65,7 +65,7 @@ REFUSED: list[tuple[str, Any, str, str]] = [
     ("an address without scheme", {**GOOD, "url": "prometheus:9090"}, "[0].url", "http:// or https://"),
     ("another scheme", {**GOOD, "url": "file:///etc/passwd"}, "[0].url", "http:// or https://"),
     ("an address without host", {**GOOD, "url": "https://"}, "[0].url", "http:// or https://"),
-    ("a port that is none", {**GOOD, "url": "https://a:99999999"}, "[0].url", "address"),
+    ("a port that is none", {**GOOD, "url": "https://a:99999999"}, "[0].url", "Port out of range"),
     ("a password in the address", {**GOOD, "url": f"https://me:{SECRET}@a"}, "[0].url", "those belong in a Secret"),
     ("a token in the address", {**GOOD, "url": f"https://a/?token={SECRET}"}, "[0].url", "without query"),
     ("a token in a field", {**GOOD, "bearerToken": SECRET}, "[0].bearerToken", "Extra inputs"),
