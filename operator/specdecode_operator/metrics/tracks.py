@@ -50,6 +50,7 @@ class Part:
 class Target:
     """The series that one scraped target, read by one server, has of a place."""
 
+    metric: Metric
     labels: Mapping[str, str]
     parts: Mapping[Part, tuple[Point, ...]]
 
@@ -60,7 +61,13 @@ class Target:
 
     @cached_property
     def whole(self) -> frozenset[float]:
-        """When all of it was scraped."""
+        """When all of it was scraped: each series of the metric for each rank, all with the same buckets."""
+        ranks: dict[tuple[str, ...], set[tuple[str, str]]] = {}
+        for part in self.parts:
+            ranks.setdefault(part.rank, set()).add((part.name, part.bound))
+        first, *others = ranks.values()
+        if {name for name, _ in first} != set(self.metric.series) or any(other != first for other in others):
+            return frozenset()
         times = ({time for time, _ in points} for points in self.parts.values())
         return frozenset(set.intersection(*times))
 
@@ -77,9 +84,9 @@ def samples(question: Question, metric: Metric, series: Iterable[Series], pods: 
     Raises:
         TooMuch: a histogram has more buckets than a sample can hold.
     """
-    for place, targets in _by_place(series).items():
+    for place, targets in _by_place(metric, series).items():
         pod = pods.get(place.uid, _UNKNOWN)
-        read = [(target, list(increments(_track(place, metric, target, pod), question.grid))) for target in targets]
+        read = [(target, list(increments(_track(place, target, pod), question.grid))) for target in targets]
         first = min(time for target in targets for time in (*target.times[:1], *pod.times[:1]))
         for window in range(question.grid.count):
             start, end = question.grid.ends(window)
@@ -98,7 +105,7 @@ def _overlap(claims: Iterable[tuple[float, ...]]) -> bool:
 # --- Series together --------------------------------------------------------------------------------------------------
 
 
-def _by_place(series: Iterable[Series]) -> dict[Place, tuple[Target, ...]]:
+def _by_place(metric: Metric, series: Iterable[Series]) -> dict[Place, tuple[Target, ...]]:
     found: dict[Place, dict[_Claim, dict[Part, tuple[Point, ...]]]] = {}
     for one in series:
         if one.points:
@@ -108,7 +115,7 @@ def _by_place(series: Iterable[Series]) -> dict[Place, tuple[Target, ...]]:
             again = sum(part in parts for claim, parts in claims.items() if claim[0] == rest)
             claims.setdefault((rest, again), {})[part] = one.points
     return {
-        place: tuple(Target(dict(rest), parts) for (rest, _), parts in claims.items())
+        place: tuple(Target(metric, dict(rest), parts) for (rest, _), parts in claims.items())
         for place, claims in found.items()
     }
 
@@ -121,38 +128,29 @@ def _split(labels: Mapping[str, str]) -> tuple[Place, Part, tuple[tuple[str, str
     return place, part, tuple(sorted(rest.items()))
 
 
-def _track(place: Place, metric: Metric, target: Target, pod: Pod) -> Track:
+def _track(place: Place, target: Target, pod: Pod) -> Track:
     return Track(
         revision=place.revision,
         pod_uid=place.uid,
         node=place.node,
-        metric=metric.name,
+        metric=target.metric.name,
         step=place.step,
         batch=place.batch,
-        scrapes=tuple(_scrapes(metric, target, pod)) if _whole(metric, target) else (),
+        scrapes=tuple(_scrapes(target, pod)),
     )
 
 
-def _whole(metric: Metric, target: Target) -> bool:
-    """Whether each rank has each series of the metric, and all the same buckets."""
-    ranks: dict[tuple[str, ...], set[tuple[str, str]]] = {}
-    for part in target.parts:
-        ranks.setdefault(part.rank, set()).add((part.name, part.bound))
-    layouts = list(ranks.values())
-    return {*metric.series} == {name for name, _ in layouts[0]} and all(layout == layouts[0] for layout in layouts)
-
-
-def _scrapes(metric: Metric, target: Target, pod: Pod) -> Iterator[Scrape]:
+def _scrapes(target: Target, pod: Pod) -> Iterator[Scrape]:
     """Numbers of one scrape put together, ranks summed. A scrape that lacks a series, or a known process, is none."""
     tables = {part: dict(points) for part, points in target.parts.items()}
     bounds = sorted({part.bound for part in tables} - {""})
     if len(bounds) > MAX_BOUNDS:
-        raise TooMuch(f"{metric.name} has {len(bounds)} buckets, and a sample holds at most {MAX_BOUNDS}")
+        raise TooMuch(f"{target.metric.name} has {len(bounds)} buckets, and a sample holds at most {MAX_BOUNDS}")
 
     def total(time: float, name: str, bound: str = "") -> float:
         return sum(table[time] for part, table in tables.items() if (part.name, part.bound) == (name, bound))
 
-    count, *others = metric.series
+    count, *others = target.metric.series
     for time in _order(target):
         if time in pod.starts and time in target.whole:
             yield Scrape(

@@ -96,6 +96,13 @@ async def test_a_scrape_that_lacks_a_rank_is_no_scrape(backend: Backend, standin
     ]  # fmt: skip
 
 
+async def test_a_rank_that_has_only_a_part_of_the_number_makes_no_wrong_mean(
+    backend: Backend, standin: Standin
+) -> None:
+    standin.series = once_more([COUNT], engine="1")(pod())
+    assert {(one.count, one.sum, one.flags) for one in await taken(backend)} == {(0.0, 0.0, ("stale",))}
+
+
 async def test_reasons_of_a_count_are_summed_and_no_scrape_is_needed_of_a_sum(
     backend: Backend, standin: Standin
 ) -> None:
@@ -275,7 +282,7 @@ async def test_the_judge_finds_nothing_wrong_in_good_samples(backend: Backend, s
     "change",
     [
         lost(PER_SCRAPE, 980, 1010), lost(PER_SCRAPE), lost(("process_start_time_seconds",)),
-        lost(("process_start_time_seconds",), 980, 1010),
+        lost(("process_start_time_seconds",), 980, 1030), lost((COUNT, SUM), 980, 1030),
         every([COUNT], lambda p: (2070 - p[0], p[1])),
     ],
 )  # fmt: skip
