@@ -32,7 +32,7 @@ class Engine:
             attested=attestation.attest(root, manifest, {}),
             device="cpu",
             method="dspark",
-            device_sample_every=1,
+            sample_every=1,
         )
         self.increments = Increments()
         self.now = 0.0
@@ -98,7 +98,7 @@ def test_windows_add_up_to_the_engines_counters(engine: Engine) -> None:
 def test_the_first_line_says_which_engine_it_was(engine: Engine, manifest: Manifest) -> None:
     head = recording.header(recording.read(engine.scrape()), 0.05)
     assert head["manifest_digest"] == manifest.digest
-    assert (head["device"], head["method"], head["device_sample_every"]) == ("cpu", "dspark", 1)
+    assert (head["device"], head["method"], head["sample_every"]) == ("cpu", "dspark", 1)
 
 
 def test_an_engine_without_our_telemetry_is_refused() -> None:

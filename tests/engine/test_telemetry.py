@@ -53,7 +53,7 @@ def test_an_engine_exports_at_most_1500_series_all_there_at_the_start() -> None:
     assert all(line.startswith("specdecode_") for line in series)
 
 
-ENGINE = ("vllm_version", "series", "manifest_digest", "device", "method", "device_sample_every")
+ENGINE = ("vllm_version", "series", "manifest_digest", "device", "method", "sample_every")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ class Exposition:
         self._draft_tokens = metrics.draft_tokens.labels(*self._common)
         self._accepted = [metrics.accepted.labels(*self._common, str(at)) for at in range(layout.MAX_POSITIONS)]
         self._finished = metrics.finished.labels(*self._common)
+        self._started = metrics.started.labels(*self._common)
         self._dropped = [metrics.dropped.labels(*self._common, reason) for reason in DROPPED]
         self._metrics = metrics
 
@@ -40,19 +41,20 @@ class Exposition:
         for name, state, switchable in optimizations:
             self._metrics.optimization_info.labels(*self._common, name, state, str(switchable).lower()).set(1)
 
-    def add(self, shipped: bytes | None) -> None:
-        """Add a worker's increments.  Bytes of another layout count as one dropped sample, never as data."""
+    def add(self, shipped: Any) -> None:
+        """Add a worker's increments.  What is of another layout counts as one dropped sample, never as data."""
         if shipped is None:
             return
         try:
-            dropped, rows = increments.read(shipped)
+            shipment = increments.read(shipped)
         except increments.ForeignLayout:
             self._dropped[_FOREIGN].inc()
             return
-        for reason, count in enumerate(dropped):
+        self._started.set(shipment.started)
+        for reason, count in enumerate(shipment.dropped):
             if count:
                 self._dropped[reason].inc(count)
-        for row in rows:
+        for row in shipment.rows:
             _raise(self._spans[row.span][row.cell if SPANS[row.span].labelled else 0], row.buckets, row.sum)
 
     def add_drafts(self, *, drafts: int, draft_tokens: int, accepted_at: Sequence[int]) -> None:
@@ -82,11 +84,26 @@ class Exposition:
         self._finished.inc(requests)
 
 
-ENGINE_LABELS = ("vllm_version", "series", "manifest_digest", "device", "method", "device_sample_every")
+ENGINE_LABELS = ("vllm_version", "series", "manifest_digest", "device", "method", "sample_every", "worker_rank")
+
+_KEPT = "_specdecode_metrics"
+"""Attribute of a registry."""
 
 
 class Metrics:
-    """The collectors themselves; one a process, shared by its engines."""
+    """The collectors themselves; one set a registry, shared by the engines of a process."""
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry) -> "Metrics":
+        """The set in `registry`, made if there is none.
+
+        It is kept there and not in a module, so that a plugin that is loaded anew finds it and goes on counting, where a
+        second set would be refused for its names.
+        """
+        if not hasattr(registry, _KEPT):
+            setattr(registry, _KEPT, cls(registry))
+        kept: Metrics = getattr(registry, _KEPT)
+        return kept
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def histogram(name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> Histogram:
@@ -96,7 +113,7 @@ class Metrics:
             return Counter(name, text, (*COMMON_LABELS, *labels), registry=registry)
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
-            # several API servers export the same 1: the newest is enough
+            # several API servers export the same value: the newest is enough
             return Gauge(name, text, (*COMMON_LABELS, *labels), registry=registry, multiprocess_mode="mostrecent")
 
         self.spans = [
@@ -114,6 +131,7 @@ class Metrics:
         self.accepted = counter(layout.ACCEPTED, "Drafted tokens accepted, by position.", "position")
         self.finished = counter(layout.FINISHED, "Requests finished: the sample size of acceptance.")
         self.dropped = counter(layout.SAMPLES_DROPPED, "Samples that could not be taken, by reason.", "reason")
+        self.started = gauge(layout.STARTED, "When the engine's worker was started; 0 until its first sampled step.")
         self.engine_info = gauge(layout.ENGINE_INFO, "What runs in this process.", *ENGINE_LABELS)
         self.optimization_info = gauge(
             layout.OPTIMIZATION_INFO,

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdecode_engine.attestation import Attestation
-from specdecode_engine.telemetry import carry
 from specdecode_engine.telemetry.exposition import Exposition, Metrics
+
+FIELD = "specdecode"
+"""Field of vLLM's ModelRunnerOutput and SchedulerStats: a worker's shipment on its way through the engine core, which
+never looks into it, so that what is in it cannot end the engine."""
 
 
 class Frontend:
@@ -21,7 +24,8 @@ class Frontend:
         attested: The check of the files that run here.
         device: `cuda` or `cpu`.
         method: Of speculative decoding, or `none`.
-        device_sample_every: Each how many steps device spans are taken.
+        sample_every: Each how many steps one is sampled.
+        worker_rank: Rank, within an engine, of the worker that takes the samples.
     """
 
     def __init__(
@@ -33,7 +37,8 @@ class Frontend:
         attested: Attestation,
         device: str,
         method: str,
-        device_sample_every: int,
+        sample_every: int,
+        worker_rank: int,
     ) -> None:
         self._engines = {engine: Exposition(metrics, model_name=model_name, engine=engine) for engine in engines}
         facts = {
@@ -42,7 +47,8 @@ class Frontend:
             "manifest_digest": attested.digest,
             "device": device,
             "method": method,
-            "device_sample_every": str(device_sample_every),
+            "sample_every": str(sample_every),
+            "worker_rank": str(worker_rank),
         }
         rows = [(row.name, attested.state_of(row), row.switchable) for row in attested.rows]
         for exposition in self._engines.values():
@@ -54,7 +60,7 @@ class Frontend:
         """
         exposition = self._engines[engine]
         if scheduler_stats is not None:
-            exposition.add(getattr(scheduler_stats, carry.FIELD, None))
+            exposition.add(getattr(scheduler_stats, FIELD, None))
             if (drafts := scheduler_stats.spec_decoding_stats) is not None:
                 exposition.add_drafts(
                     drafts=drafts.num_drafts,

@@ -5,21 +5,25 @@ msgpack to the frontend) and costs one field.
 """
 
 import struct
+import time
+import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from specdecode_engine.telemetry.layout import BOUNDS, CELLS, DROPPED, SPANS
 
 SHIP_EVERY = 0.1
 """Seconds between shipments, at least."""
 
+STARTED = time.time()
+"""When this process began to count, in seconds since 1970: it moves when the engine is started anew."""
+
 BUCKETS = len(BOUNDS) + 1
 _HISTOGRAMS = len(SPANS) * len(CELLS)
-_HEADER = struct.Struct("<IHHHH")
-_LAYOUT = (len(SPANS), len(CELLS), BUCKETS, len(DROPPED))
-_MAGIC = 0x53444531  # "SDE1"
+_LAYOUT = zlib.crc32(repr(([span.name for span in SPANS], CELLS, BOUNDS, DROPPED)).encode())
+_HEADER = struct.Struct("<Id")
 _ROW = struct.Struct("<Hd" + "I" * BUCKETS)
 _DROPS = struct.Struct("<" + "I" * len(DROPPED))
 
@@ -70,7 +74,7 @@ class Increments:
             return None
         self._shipped, self._pending = now, False
         rows = [index for index in range(_HISTOGRAMS) if self._touched[index]]
-        out = bytearray(_HEADER.pack(_MAGIC, *_LAYOUT))
+        out = bytearray(_HEADER.pack(_LAYOUT, STARTED))
         out += _DROPS.pack(*self._dropped)
         for index in rows:
             start = index * BUCKETS
@@ -84,27 +88,27 @@ class Increments:
         return bytes(out)
 
 
-def read(shipped: bytes) -> tuple[tuple[int, ...], Iterator[Row]]:
-    """(dropped by reason, rows) of what `drain` gave.  Raises ForeignLayout if these are not this layout's bytes."""
+@dataclass(frozen=True)
+class Shipment:
+    """What `drain` gave, read."""
+
+    started: float
+    """When the process began that counted."""
+    dropped: tuple[int, ...]
+    """By reason."""
+    rows: tuple[Row, ...]
+
+
+def read(shipped: Any) -> Shipment:
+    """What `drain` gave.  Raises ForeignLayout if that is not this layout's bytes."""
     at = _HEADER.size + _DROPS.size
-    if len(shipped) < at or _HEADER.unpack_from(shipped) != (_MAGIC, *_LAYOUT) or (len(shipped) - at) % _ROW.size:
-        raise ForeignLayout(f"{len(shipped)} bytes that are not of layout {_LAYOUT}")
-    rows = (
+    if not isinstance(shipped, bytes) or len(shipped) < at or (len(shipped) - at) % _ROW.size:
+        raise ForeignLayout(f"{type(shipped).__name__}, not the bytes of a shipment")
+    layout, started = _HEADER.unpack_from(shipped)
+    if layout != _LAYOUT:
+        raise ForeignLayout(f"{layout:#x}, not {_LAYOUT:#x}")
+    rows = tuple(
         Row(index // len(CELLS), index % len(CELLS), total, tuple(buckets))
         for index, total, *buckets in _ROW.iter_unpack(shipped[at:])
     )
-    return _DROPS.unpack_from(shipped, _HEADER.size), rows
-
-
-def merge(one: bytes | None, other: bytes | None) -> bytes | None:
-    """Both shipments in one: rows are increments, so laying them behind each other adds them up.
-
-    Several worker outputs can meet in one scheduler step; drops are added, rows are kept as they are.
-    """
-    if one is None or other is None:
-        return one or other
-    first, _ = read(one)
-    second, _ = read(other)
-    at = _HEADER.size + _DROPS.size
-    drops = _DROPS.pack(*(a + b for a, b in zip(first, second, strict=True)))
-    return one[: _HEADER.size] + drops + one[at:] + other[at:]
+    return Shipment(started, _DROPS.unpack_from(shipped, _HEADER.size), rows)

@@ -27,8 +27,6 @@ class Span:
 
     name: str
     """Without prefix and unit."""
-    on_device: bool
-    """Taken from device events, each k-th step, not from the host's clock on every step."""
     labelled: bool
     """By step and batch; the probe's are not."""
     text: str
@@ -39,14 +37,14 @@ class Span:
 
 
 SPANS = (
-    Span("propose_host", False, True, "Host time of one propose call."),
-    Span("drafter_gpu", True, True, "The drafter's span on the device: graph replay, or forward."),
-    Span("propose_gpu", True, True, "Propose from its first to its last kernel on the stream."),
-    Span("draft_rebuild_host", False, True, "Host time of the draft metadata rebuild; 0 if it was skipped."),
-    Span("input_prep_host", False, True, "Host time of the target's input preparation."),
-    Span("target_forward_gpu", True, True, "The target's forward on the device."),
-    Span("probe_host", False, False, "A fixed short workload on the host: the control for the image."),
-    Span("probe_device", True, False, "A fixed short workload on the device: the control for the image."),
+    Span("propose_host", True, "Host time of one propose call."),
+    Span("drafter_gpu", True, "The drafter's span on the device: graph replay, or forward."),
+    Span("propose_gpu", True, "Propose from its first to its last kernel on the stream."),
+    Span("draft_rebuild_host", True, "Host time of the draft metadata rebuild; 0 if it was skipped."),
+    Span("input_prep_host", True, "Host time of the target's input preparation."),
+    Span("target_forward_gpu", True, "The target's forward on the device."),
+    Span("probe_host", False, "A fixed short workload on the host: the control for the image."),
+    Span("probe_device", False, "A fixed short workload on the device: the control for the image."),
 )
 SPAN_INDEX = {span.name: index for index, span in enumerate(SPANS)}
 
@@ -62,6 +60,7 @@ FINISHED = f"{PREFIX}requests_finished"
 SAMPLES_DROPPED = f"{PREFIX}samples_dropped"
 OPTIMIZATION_INFO = f"{PREFIX}optimization_info"
 ENGINE_INFO = f"{PREFIX}engine_info"
+STARTED = f"{PREFIX}start_time_seconds"
 
 COMMON_LABELS = ("model_name", "engine")
 
@@ -79,4 +78,4 @@ def series_of_one_engine(optimizations: int) -> int:
     spans = sum(len(CELLS) if span.labelled else 1 for span in SPANS) * per_span
     lengths = len(LENGTH_BOUNDS) + 1 + 2
     counters = 3 + MAX_POSITIONS + len(DROPPED)
-    return spans + lengths + counters + optimizations + 1
+    return spans + lengths + counters + optimizations + 2

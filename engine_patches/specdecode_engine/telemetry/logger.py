@@ -1,21 +1,14 @@
 """vLLM's stat-logger plugin: what reaches the frontend goes into the registry that its /metrics serves."""
 
-import functools
 from typing import Any
 
 from prometheus_client import REGISTRY
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
 
 from specdecode_engine import attestation, manifests, start
-from specdecode_engine.telemetry import worker
+from specdecode_engine.telemetry import ranks, worker
 from specdecode_engine.telemetry.exposition import Metrics
 from specdecode_engine.telemetry.frontend import Frontend
-
-
-@functools.cache
-def _metrics() -> Metrics:
-    """One set a process: an engine made anew in the same process goes on counting."""
-    return Metrics(REGISTRY)
 
 
 class SpecdecodeStatLogger(AggregateStatLoggerBase):
@@ -24,13 +17,14 @@ class SpecdecodeStatLogger(AggregateStatLoggerBase):
     def __init__(self, vllm_config: Any, engine_indexes: list[int]) -> None:
         speculative = vllm_config.speculative_config
         self._frontend = Frontend(
-            _metrics(),
+            Metrics.of(REGISTRY),
             model_name=str(vllm_config.model_config.served_model_name),
             engines=engine_indexes,
             attested=attestation.attest(start.installed_root(), manifests.of_installed_release()),
             device=worker.device_name(),
             method=speculative.method if speculative is not None else "none",
-            device_sample_every=worker.device_sample_every(),
+            sample_every=worker.sample_every(),
+            worker_rank=ranks.reporter(vllm_config.parallel_config),
         )
 
     def record(

@@ -24,17 +24,21 @@ class Playback:
     def __init__(self, text: str, scale: Mapping[str, float] | None = None) -> None:
         self.engine, windows = recording.parse(text)
         self._scale = scale or {}
-        self._every = int(self.engine["device_sample_every"])
+        self._every = int(self.engine["sample_every"])
         self._steps = 0
         self._streams = {key: itertools.cycle(values) for key, values in _values(windows).items()}
 
     def step(self, into: Increments, running: int, *, mixed: bool, drafting: bool) -> None:
-        """Count one step of `running` requests: a sample of each span, from steps of that batch or the nearest one."""
+        """Count one step of `running` requests, if it is one that the recorded engine would have sampled.
+
+        Then each span has a sample, from steps of that batch or the nearest one.
+        """
         self._steps += 1
+        if self._steps % self._every:
+            return
         cell = layout.cell(running, mixed=mixed)
         for span in SPANS:
-            skipped = span.on_device and self._steps % self._every
-            if span.labelled and not skipped and (drafting or span.name in WITHOUT_DRAFTS):
+            if span.labelled and (drafting or span.name in WITHOUT_DRAFTS):
                 self._observe(into, span.name, cell)
 
     def probe(self, into: Increments) -> None:

@@ -3,7 +3,7 @@
 Taken from the engine's own /metrics, read often and differenced, so that nothing in the engine knows of it.  The first
 line is the engine:
 
-    {"format": 1, "release", "series", "manifest_digest", "device", "method", "device_sample_every", "every"}
+    {"format": 1, "release", "series", "manifest_digest", "device", "method", "sample_every", "every"}
 
 every other line a window in which something was counted:
 
@@ -94,7 +94,7 @@ def header(reading: Reading, every: float) -> dict[str, Any]:
         "format": FORMAT,
         "release": reading.engine["vllm_version"],
         **{name: reading.engine[name] for name in _INFO},
-        "device_sample_every": int(reading.engine["device_sample_every"]),
+        "sample_every": int(reading.engine["sample_every"]),
         "every": every,
     }
 

@@ -1,5 +1,9 @@
 """Device spans without waiting: pairs of events from a ring, recorded on the stream and read once they are done.
 
+A span that is a CUDA graph's replay begins with an event inside the graph, which each replay records anew.  It is read if
+the span is done before the graph can be replayed again.  If it isn't, the host is a step ahead of the device, so the
+stream was busy at the launch and the ring's own event, recorded before it, was reached when the graph began.
+
 An event is anything with `record()`, `query() -> bool` and `elapsed_time(end) -> float` (milliseconds), as CUDA events
 are; `ClockEvent` is one on the host's clock, for a CPU, where work is done when the call returns.
 """
@@ -12,7 +16,7 @@ from specdecode_engine.telemetry.layout import DROPPED
 
 RING_FULL, LATE, UNPAIRED = (DROPPED.index(reason) for reason in ("ring_full", "late", "unpaired"))
 CAPACITY = 64
-"""Pairs in flight: a few spans a step, a few steps ahead of the device."""
+"""Pairs in flight: the few spans of a sampled step, and of one before it that the device has not reached."""
 
 PATIENCE = 256
 """Polls after which a pair that is not done is given up (`late`): a hung stream must not stop the rest."""
@@ -59,6 +63,7 @@ class Ring(Generic[E]):
         self._cell = [0] * capacity
         self._ended = [False] * capacity
         self._waited = [0] * capacity
+        self._inside: list[E | None] = [None] * capacity
         self._observe, self._drop = observe, drop
         self._first = self._count = 0
 
@@ -80,20 +85,37 @@ class Ring(Generic[E]):
             self._pairs[slot][1].record()
             self._ended[slot] = True
 
+    def mark(self, slot: int | None, inside: E | None) -> None:
+        """The span of `slot` begins with `inside`, an event of the graph that is replayed next; nothing for None.
+
+        An older span that begins with the same event goes back to the ring's own: the replay takes it away.
+        """
+        if slot is not None and inside is not None:
+            if inside in self._inside:
+                self._inside[self._inside.index(inside)] = None
+            self._inside[slot] = inside
+
     def poll(self) -> None:
-        """Read the pairs that are done, oldest first.  Called between steps: a pair begun and not ended then was left
-        by an exception, and is counted as unpaired."""
-        while self._count:
-            slot = self._first
-            start, end = self._pairs[slot]
-            if not self._ended[slot]:
-                self._drop(UNPAIRED)
-            elif end.query():
-                self._observe(self._span[slot], self._cell[slot], start.elapsed_time(end) * 1e-3)
-            elif self._waited[slot] >= PATIENCE:
-                self._drop(LATE)
-            else:
-                self._waited[slot] += 1
-                return
-            self._first = (slot + 1) % len(self._pairs)
+        """Read the pairs that are done, oldest first; the others go back to the ring's own events.
+
+        Called between steps, and before a graph of the last sampled one is replayed.  A pair begun and not ended then was
+        left by an exception, and is counted as unpaired.
+        """
+        while self._count and self._settle(self._first):
+            self._first = (self._first + 1) % len(self._pairs)
             self._count -= 1
+        self._inside[:] = [None] * len(self._pairs)
+
+    def _settle(self, slot: int) -> bool:
+        """Count the pair, or give it up; False if it is to be asked again."""
+        start, end = self._pairs[slot]
+        if not self._ended[slot]:
+            self._drop(UNPAIRED)
+        elif end.query():
+            self._observe(self._span[slot], self._cell[slot], (self._inside[slot] or start).elapsed_time(end) * 1e-3)
+        elif self._waited[slot] >= PATIENCE:
+            self._drop(LATE)
+        else:
+            self._waited[slot] += 1
+            return False
+        return True

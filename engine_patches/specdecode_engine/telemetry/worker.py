@@ -1,120 +1,107 @@
-"""The recorder of this worker process, and the functions that the patched model runner calls.
+"""The functions that the patched model runner calls, and the recorder of this worker process behind them.
 
-Off (`SPECDECODE_DISABLE=telemetry`), each returns before it does anything.  A worker's calls come from one thread.
+In a step that isn't sampled a hook is one look at `step.sampled`: no clock, no event, nothing allocated.  Off
+(`SPECDECODE_DISABLE=telemetry`), no step is sampled.  A worker's calls come from one thread.
 """
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import perf_counter
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from specdecode_engine import toggles
-from specdecode_engine.telemetry import recorder
+from specdecode_engine.telemetry import ranks, recorder, sampling
 from specdecode_engine.telemetry.layout import SPAN_INDEX
 from specdecode_engine.telemetry.recorder import Recorder
 
 ENABLED = toggles.enabled("telemetry")
 PROBE_EVERY = 5.0
-"""Seconds between two runs of the probe."""
+"""Seconds between two runs of the probe, at least: it runs before a sampled step."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+step = sampling.Step()
+"""Of this process.  The hooks that have nothing to return ask `step.sampled` where they stand, to save the call."""
+
 
 @functools.cache
-def _recorder() -> Recorder:
-    """Made at the first real step, when the worker's device is settled."""
+def taken() -> Recorder:
+    """The recorder, made in the first step, when the worker's device is settled."""
     import torch
 
-    if not torch.cuda.is_available():
+    step.every = sample_every()
+    if device_name() == "cpu":
         return recorder.on_cpu()
     return Recorder(functools.partial(torch.cuda.Event, enable_timing=True))
 
 
 @functools.cache
 def _probe() -> "Probe":
-    return Probe(_recorder())
+    return Probe(taken())
 
 
-def device_sample_every() -> int:
-    """Each how many steps device spans are taken, for engine_info."""
+def device_name() -> str:
+    """`cuda` or `cpu`, for engine_info."""
     import torch
 
-    return recorder.EVERY if torch.cuda.is_available() else 1
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def sample_every() -> int:
+    """Each how many steps one is sampled, for engine_info.  On a CPU all are: there a step is a hundred times as long."""
+    return sampling.EVERY if device_name() == "cuda" else 1
 
 
 def begin_step(running: int, *, mixed: bool) -> None:
     """A step of `running` requests starts: its input preparation is timed until `prepared`."""
-    if ENABLED:
-        _probe().run_if_due()
-        _recorder().begin_step(running, mixed=mixed)
-
-
-def prepared() -> None:
-    """The target's inputs and attention metadata are ready."""
-    if ENABLED:
-        _recorder().prepared()
+    if ENABLED and step.next() and ranks.reports():
+        taken().ring.poll()
+        if step.turn == sampling.SAMPLED:
+            _probe().run_if_due()
+            taken().begin_step(running, mixed=mixed)
+            step.sampled = True
 
 
 def skip_step() -> None:
-    """What follows is a dummy run."""
-    if ENABLED:
-        _recorder().skip_step()
+    """What follows is a dummy run: no step of a user's.  It may replay the graphs of the step before."""
+    step.sampled = False
+    if step.turn == sampling.SAMPLED and ranks.reports():
+        taken().ring.poll()
 
 
-def start(span: str) -> int | None:
-    """Begin a device span that does not nest as a block; give the result to `end`."""
-    return _recorder().start(span) if ENABLED else None
+def proposing(propose: Callable[P, T]) -> Callable[P, T]:
+    """The drafter's propose call."""
+    return taken().proposing(propose) if step.sampled else propose
 
 
-def end(slot: int | None) -> None:
-    """End what `start` began."""
-    if slot is not None:
-        _recorder().ring.end(slot)
+def drafting(run: Callable[P, T]) -> Callable[P, T]:
+    """The drafter's work on the device, if it is no graph's replay."""
+    return taken().drafting(run) if step.sampled else run
 
 
-@contextmanager
-def propose() -> Iterator[None]:
-    """Round one propose call: its host time, its span on the stream, and the rebuild time within it, 0 if none."""
-    if not ENABLED:
-        yield
-        return
-    with _recorder().propose():
-        yield
+def rebuilding(build: Callable[P, T]) -> Callable[P, T]:
+    """What makes the draft's attention metadata on the host."""
+    return taken().rebuilding(build) if step.sampled else build
 
 
-def drafter_span(run: Callable[P, T]) -> Callable[P, T]:
-    """`run` is the drafter's work on the device: a graph's replay, or a forward."""
+def graph_start(graph: Any) -> None:
+    """The capture of `graph` has begun: record the event with which the spans of its replays begin.
 
-    @functools.wraps(run)
-    def spanned(*args: P.args, **kwargs: P.kwargs) -> T:
-        if not ENABLED:
-            return run(*args, **kwargs)
-        with _recorder().device("drafter_gpu"):
-            return run(*args, **kwargs)
+    It becomes a node of the graph, so that a replay pays for it on the device alone.
+    """
+    if ENABLED and device_name() == "cuda" and ranks.reports():
+        import torch
 
-    return spanned
-
-
-def rebuild_span(build: Callable[P, T]) -> Callable[P, T]:
-    """`build` makes the draft's attention metadata on the host."""
-
-    @functools.wraps(build)
-    def spanned(*args: P.args, **kwargs: P.kwargs) -> T:
-        if not ENABLED:
-            return build(*args, **kwargs)
-        before = perf_counter()
-        built = build(*args, **kwargs)
-        _recorder().rebuilt(perf_counter() - before)
-        return built
-
-    return spanned
+        event = torch.cuda.Event(enable_timing=True, external=True)
+        event.record()
+        setattr(graph, recorder.GRAPH_START, event)
 
 
 def ship() -> bytes | None:
-    """The end of a step: increments for its output, or None."""
-    return _recorder().ship() if ENABLED else None
+    """The end of a sampled step: increments for its output, or None."""
+    step.sampled = False
+    return taken().ship()
 
 
 class Probe:
@@ -125,8 +112,7 @@ class Probe:
 
         self._into = into
         self._due = 0.0
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._a = torch.ones(256, 256, device=device)
+        self._a = torch.ones(256, 256, device=device_name())
         self._out = torch.empty_like(self._a)
 
     def run_if_due(self) -> None:
@@ -142,10 +128,3 @@ class Probe:
         slot = self._into.ring.begin(SPAN_INDEX["probe_device"], 0)
         torch.mm(self._a, self._a, out=self._out)
         self._into.ring.end(slot)
-
-
-def device_name() -> str:
-    """`cuda` or `cpu`, for engine_info."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"

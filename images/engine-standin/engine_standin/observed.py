@@ -118,6 +118,7 @@ def observed(
         attested=attested,
         device=playback.engine["device"],
         method=method,
-        device_sample_every=playback.engine["device_sample_every"],
+        sample_every=playback.engine["sample_every"],
+        worker_rank=0,
     )
     return Observed(frontend, playback, drafted, enabled="telemetry" not in attested.disabled)
