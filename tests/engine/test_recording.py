@@ -33,6 +33,7 @@ class Engine:
             device="cpu",
             method="dspark",
             sample_every=1,
+            worker_rank=0,
         )
         self.increments = Increments()
         self.now = 0.0

@@ -1,6 +1,7 @@
 """Counts on their way from a step to /metrics: nothing lost, nothing counted twice, nothing waited for."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -8,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from specdecode_engine.telemetry import increments, layout, recorder, ring
+from specdecode_engine.telemetry import increments, layout, ring
 from specdecode_engine.telemetry.exposition import Exposition, Metrics
 from specdecode_engine.telemetry.increments import SHIP_EVERY, ForeignLayout, Increments
 from specdecode_engine.telemetry.layout import BOUNDS, CELLS, DROPPED, SPANS
-from specdecode_engine.telemetry.ring import ClockEvent, Ring
+from specdecode_engine.telemetry.ring import Ring
 
 SAMPLES = st.lists(
     st.tuples(
@@ -22,7 +23,7 @@ SAMPLES = st.lists(
 )
 
 
-def exposed(add: list[bytes | None] = (), engine: int = 0) -> tuple[CollectorRegistry, Exposition]:  # type: ignore[assignment]
+def exposed(add: Sequence[object] = (), engine: int = 0) -> tuple[CollectorRegistry, Exposition]:
     registry = CollectorRegistry()
     exposition = Exposition(Metrics(registry), model_name="m", engine=engine)
     for shipped in add:
@@ -53,7 +54,7 @@ def test_an_engine_exports_at_most_1500_series_all_there_at_the_start() -> None:
     assert all(line.startswith("specdecode_") for line in series)
 
 
-ENGINE = ("vllm_version", "series", "manifest_digest", "device", "method", "sample_every")
+ENGINE = ("vllm_version", "series", "manifest_digest", "device", "method", "sample_every", "worker_rank")
 
 
 @pytest.mark.parametrize(
@@ -97,30 +98,12 @@ def test_shipments_keep_their_distance_and_lose_nothing_by_it() -> None:
     assert worker.drain(now=10.0 + SHIP_EVERY / 2) is None
     later = worker.drain(now=10.0 + SHIP_EVERY * 1.01)
     assert later is not None
-    assert [row.sum for row in increments.read(later)[1]] == [2.0]
+    assert [row.sum for row in increments.read(later).rows] == [2.0]
     assert worker.drain(now=99.0) is None
 
 
-@given(one=SAMPLES, other=SAMPLES)
-@settings(deadline=None, max_examples=25)
-def test_two_shipments_merged_count_as_both(
-    one: list[tuple[int, int, float]], other: list[tuple[int, int, float]]
-) -> None:
-    shipped = []
-    for samples in (one, other):
-        worker = Increments()
-        worker.drop(0, len(samples))
-        for sample in samples:
-            worker.observe(*sample)
-        shipped.append(worker.drain(now=1.0))
-    registry, _ = exposed([increments.merge(*shipped)])
-    total = sum(value(registry, f"{SPANS[0].metric}_count", step=step, batch=batch) for step, batch in CELLS)
-    assert total == sum(span == 0 for span, _, _ in one + other)
-    assert value(registry, "specdecode_samples_dropped_total", reason=DROPPED[0]) == len(one) + len(other)
-
-
-@pytest.mark.parametrize("shipped", [b"", b"something else", b"1EDS" + bytes(60)])
-def test_another_layouts_bytes_are_a_drop_never_data(shipped: bytes) -> None:
+@pytest.mark.parametrize("shipped", [b"", b"something else", b"1EDS" + bytes(60), [0.5], {"spans": {}}, 1])
+def test_another_layouts_shipment_is_a_drop_never_data(shipped: object) -> None:
     with pytest.raises(ForeignLayout):
         increments.read(shipped)
     registry, _ = exposed([shipped])
@@ -222,33 +205,60 @@ def test_a_span_that_is_never_done_is_given_up_and_does_not_stop_the_rest() -> N
     assert [span for span, _, _ in seen] == [1]
 
 
-def test_a_steps_spans_count_in_the_batch_it_began_with() -> None:
-    taken = recorder.on_cpu()
-    taken.begin_step(3, mixed=False)
-    with taken.host("propose_host"), taken.device("drafter_gpu"):
-        pass
-    taken.begin_step(9, mixed=True)
-    registry, _ = exposed([taken.ship()])
-    for metric in ("specdecode_propose_host_seconds_count", "specdecode_drafter_gpu_seconds_count"):
-        assert value(registry, metric, step="decode", batch="4") == 1
-        assert value(registry, metric, step="mixed", batch="all") == 0
+def test_a_graphs_span_begins_with_the_event_inside_it() -> None:
+    spans, events, seen, _ = deferred(capacity=1)
+    inside = Deferred()
+    slot = spans.begin(0, 0)
+    spans.mark(slot, inside)
+    spans.end(slot)
+    events[0].at, inside.at, events[1].at, events[1].done = 1.0, 3.0, 4.0, True
+    spans.poll()
+    assert seen == [(0, 0, pytest.approx(0.001))]
 
 
-def test_device_spans_are_taken_every_kth_step_host_spans_on_each() -> None:
-    taken = recorder.Recorder(ClockEvent, every=4)
-    for _ in range(8):
-        taken.begin_step(1, mixed=False)
-        with taken.host("propose_host"), taken.device("drafter_gpu"):
-            pass
-    taken.begin_step(1, mixed=False)
-    registry, _ = exposed([taken.ship()])
-    assert value(registry, "specdecode_propose_host_seconds_count", step="decode", batch="1") == 8
-    assert value(registry, "specdecode_drafter_gpu_seconds_count", step="decode", batch="1") == 2
+def test_a_graph_that_may_be_replayed_before_its_span_is_done_is_read_from_the_event_before_it() -> None:
+    spans, events, seen, dropped = deferred(capacity=1)
+    inside = Deferred()
+    slot = spans.begin(0, 0)
+    spans.mark(slot, inside)
+    spans.end(slot)
+    spans.poll()
+    events[0].at, inside.at, events[1].at, events[1].done = 1.0, 9.0, 4.0, True
+    spans.poll()
+    assert (seen, dropped) == ([(0, 0, pytest.approx(0.003))], [])
 
 
-def test_a_run_that_is_no_users_step_counts_nothing() -> None:
-    taken = recorder.on_cpu()
-    taken.skip_step()
-    with taken.host("propose_host"), taken.device("drafter_gpu"):
-        pass
-    assert taken.ship() is None
+def test_of_two_replays_of_a_graph_in_a_step_the_last_has_the_event_inside() -> None:
+    spans, events, seen, _ = deferred(capacity=2)
+    inside = Deferred()
+    for _ in range(2):
+        slot = spans.begin(0, 0)
+        spans.mark(slot, inside)
+        spans.end(slot)
+    for event, at in zip([*events, inside], (1.0, 2.0, 3.0, 6.0, 5.0), strict=True):
+        event.at, event.done = at, True
+    spans.poll()
+    assert [seconds for _, _, seconds in seen] == [pytest.approx(0.001), pytest.approx(0.001)]
+
+
+def test_a_span_without_an_event_of_its_own_is_not_marked() -> None:
+    spans, events, seen, dropped = deferred(capacity=1)
+    spans.end(spans.begin(0, 0))
+    spans.mark(spans.begin(0, 0), Deferred())
+    events[1].at, events[1].done = 2.0, True
+    spans.poll()
+    assert seen == [(0, 0, pytest.approx(0.002))]
+    assert dropped == ["ring_full"]
+
+
+def test_the_start_time_is_0_until_a_shipment_and_moves_when_the_engine_starts_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry, exposition = exposed()
+    assert value(registry, "specdecode_start_time_seconds") == 0
+    for started in (1700000000.25, 1700009999.5):
+        monkeypatch.setattr(increments, "STARTED", started)
+        worker = Increments()
+        worker.observe(0, 0, 1.0)
+        exposition.add(worker.drain(now=1.0))
+        assert value(registry, "specdecode_start_time_seconds") == started
