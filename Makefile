@@ -67,6 +67,10 @@ dev: venv ## run the operator from this folder against the local cluster, restar
 bench-gates: venv ## how often the judge errs in simulated worlds, beside other rules: RUNS=10000 SEED=1 JSON=file
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m bench.gates --runs $(RUNS) --seed $(SEED) $(if $(JSON),--json $(JSON))
 
+.PHONY: bench-telemetry
+bench-telemetry: venv ## what telemetry costs the host in a decode step, sampled and not, on this CPU: ROUNDS=2000
+	@PYTHONPATH=tests:engine_patches $(PY) -m bench.telemetry --rounds $(or $(ROUNDS),2000)
+
 # --- checks ---------------------------------------------------------------------------------------------------------
 .PHONY: test lint format unit cluster-test crd lock
 test: venv ## everything: lint, types, layers, unit, property, chart and cluster tests

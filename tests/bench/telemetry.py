@@ -46,7 +46,7 @@ def installed(every: int, make_event: Callable[[], Event] = ClockEvent) -> Itera
     silent = SimpleNamespace(run_if_due=lambda: None)
     with (
         mock.patch.multiple(worker, ENABLED=True, step=step, taken=lambda: taken, _probe=lambda: silent),
-        mock.patch.object(ranks, "reports", lambda: True),
+        mock.patch.object(ranks, "reports", return_value=True),
     ):
         yield taken
 

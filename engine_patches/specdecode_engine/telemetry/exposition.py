@@ -97,7 +97,7 @@ class Metrics:
     def of(cls, registry: CollectorRegistry) -> "Metrics":
         """The set in `registry`, made if there is none.
 
-        It is kept there and not in a module, so that a plugin that is loaded anew finds it and goes on counting, where a
+        It is kept there and not in a module, so that a plugin that is loaded anew finds it and goes on counting: a
         second set would be refused for its names.
         """
         if not hasattr(registry, _KEPT):

@@ -1,8 +1,8 @@
 """Which worker of an engine takes samples: the one whose output the engine core reads.
 
-That is the first tensor-parallel rank of the last pipeline stage.  Drafts are made there, and a rank that is slower than
-the others shows there too, as the time in which it is waited for.  Samples of any other worker would reach nobody, so
-none are taken.  Data-parallel ranks are engines of their own: the label `engine` tells them apart.
+That is the first tensor-parallel rank of the last pipeline stage.  Drafts are made there, and a rank that is slower
+than the others shows there too, as the time in which it is waited for.  Samples of any other worker would reach nobody,
+so none are taken.  Data-parallel ranks are engines of their own: the label `engine` tells them apart.
 """
 
 import functools

@@ -12,7 +12,7 @@ from specdecode_engine.telemetry.increments import Increments
 from specdecode_engine.telemetry.ring import ClockEvent, Event, Ring
 
 GRAPH_START = "specdecode_start"
-"""Attribute of a CUDA graph: the event recorded inside it, before its work.  So the event lives as long as the graph."""
+"""Attribute of a CUDA graph: the event recorded inside it, before its work.  So it lives as long as the graph."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -92,8 +92,8 @@ class Recorder:
     def replay(self, graph: Any) -> None:
         """Replay a CUDA graph: the drafter's within a propose call, else the target's, whose span has begun.
 
-        Its span begins with the event inside the graph.  One before the replay is reached while the host still launches,
-        if the device waits for it, so that the launch would be in the span.
+        Its span begins with the event inside the graph.  A device that waits for the host reaches one before the replay
+        while the host still launches, so that the launch would be in the span.
         """
         slot = self._start("drafter_gpu") if self._proposes else self._forward
         self.ring.mark(slot, getattr(graph, GRAPH_START, None))

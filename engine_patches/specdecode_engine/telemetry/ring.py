@@ -1,7 +1,7 @@
 """Device spans without waiting: pairs of events from a ring, recorded on the stream and read once they are done.
 
-A span that is a CUDA graph's replay begins with an event inside the graph, which each replay records anew.  It is read if
-the span is done before the graph can be replayed again.  If it isn't, the host is a step ahead of the device, so the
+A span that is a CUDA graph's replay begins with an event inside the graph, which each replay records anew.  It is read
+if the span is done before the graph can be replayed again.  If it isn't, the host is a step ahead of the device, so the
 stream was busy at the launch and the ring's own event, recorded before it, was reached when the graph began.
 
 An event is anything with `record()`, `query() -> bool` and `elapsed_time(end) -> float` (milliseconds), as CUDA events
@@ -98,8 +98,8 @@ class Ring(Generic[E]):
     def poll(self) -> None:
         """Read the pairs that are done, oldest first; the others go back to the ring's own events.
 
-        Called between steps, and before a graph of the last sampled one is replayed.  A pair begun and not ended then was
-        left by an exception, and is counted as unpaired.
+        Called between steps, and before a graph of the last sampled one is replayed.  A pair begun and not ended then
+        was left by an exception, and is counted as unpaired.
         """
         while self._count and self._settle(self._first):
             self._first = (self._first + 1) % len(self._pairs)

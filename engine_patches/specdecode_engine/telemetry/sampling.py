@@ -7,8 +7,8 @@ other.
 
 The stride is fixed, because then both arms of a comparison sample alike and nothing is drawn in a step.  It is a prime,
 because what repeats in an engine repeats every few steps or every power of two of them (blocks of 16 tokens, batches
-padded to a graph's size, a probe, a chunked prefill): a stride with which such a period has no common factor visits each
-of its phases equally often, where a stride of 8 or 16 could see the same phase for ever.
+padded to a graph's size, a chunked prefill): a stride with which such a period has no common factor visits each of its
+phases equally often, where a stride of 8 or 16 could see the same phase for ever.
 """
 
 EVERY = 17
@@ -30,7 +30,7 @@ class Step:
         self.turn = -1
 
     def next(self) -> bool:
-        """Go on to the next step.  Whether there is anything to do in it: it is to be sampled, or follows one that was."""
+        """Go on to the next step.  Whether it has anything to do: it is to be sampled, or follows one that was."""
         self.turn = turn = (self.turn + 1) % self.every
         self.sampled = False
         return turn <= AFTER

@@ -49,7 +49,7 @@ def device_name() -> str:
 
 
 def sample_every() -> int:
-    """Each how many steps one is sampled, for engine_info.  On a CPU all are: there a step is a hundred times as long."""
+    """Each how many steps one is sampled, for engine_info.  On a CPU each is: it is a hundred times as long there."""
     return sampling.EVERY if device_name() == "cuda" else 1
 
 
