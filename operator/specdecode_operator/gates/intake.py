@@ -289,7 +289,7 @@ def _identity_faults(plan: Plan, placed: Iterable[tuple[int, Sample]]) -> Iterat
             sampling.setdefault(sample.sample_every, window)
         latest[uid] = window
     if len(sampling) > 1:
-        yield Fault(max(sampling.values()), Reason.SAMPLING_DIFFERS, "device spans are taken at different intervals")
+        yield Fault(max(sampling.values()), Reason.SAMPLING_DIFFERS, "steps are sampled at different intervals")
 
 
 def _duplicates(placed: Iterable[tuple[int, Sample]]) -> Iterator[Fault]:

@@ -43,7 +43,7 @@ class Sample(BaseModel):
     """Requests that the pod finished in the window."""
     manifest_digest: Label | None = None
     sample_every: int | None = None
-    """Every how many steps a device span is taken."""
+    """Every how many steps one is sampled."""
     flags: tuple[Label, ...] = Field(default=(), max_length=16)
     """Why the window must not be used: reset, gap, stale, restart ...; `crashed` if the engine died of itself."""
 
