@@ -107,6 +107,13 @@ def test_a_dummy_run_counts_nothing_and_reads_what_the_step_before_left(taken: R
     assert counted(taken) == {}
 
 
+def test_a_dummy_run_counts_nothing_for_a_step_that_ended_without_shipping(taken: Recorder) -> None:
+    worker.begin_step(1, mixed=False)
+    worker.skip_step()
+    worker.proposing(steps.Graph.replay)(steps.Graph())
+    assert counted(taken) == {}
+
+
 def test_a_step_left_by_an_exception_does_not_sample_the_next(taken: Recorder) -> None:
     class Broken:
         def replay(self) -> None:
