@@ -311,7 +311,7 @@ for shipped in sys.argv[1:]:
 def test_several_api_servers_add_up_to_one_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shares = [[shipment(0.5)], [shipment(0.25), shipment(0.25, samples=3)], []]
     for share in shares:
-        environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+        environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-c", API_SERVER, *(shipped.hex() for shipped in share)]
         subprocess.run(command, env=environment, check=True)
     registry = CollectorRegistry()
