@@ -140,6 +140,19 @@ def _copy(source: Path, target: Path) -> None:
     target.chmod(0o755)
 
 
+LINES = ("0.33.0", "0.30.0")
+"""Release lines of the engine."""
+
+
+def _engines(line: str) -> tuple[Recipe, ...]:
+    """The images of one line: first what a release brings, then, in seconds, what changes with our own code."""
+    version = {"VLLM_VERSION": line}
+    return (
+        Recipe(f"engine-cpu-base-{line}", "engine-cpu-base", arguments=version),
+        Recipe(f"engine-cpu-{line}", "engine-cpu", base=f"engine-cpu-base-{line}", arguments=version),
+    )
+
+
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -149,8 +162,7 @@ RECIPES = {
         Recipe("envoy-gateway", "envoy-gateway", made={"envoy-gateway": _program("envoy-gateway")}),
         Recipe("operator", "operator", keeps_layers=True),
         Recipe("engine-standin", "engine-standin", keeps_layers=True),
-        Recipe("engine-cpu-0.33.0", "engine-cpu", arguments={"VLLM_VERSION": "0.33.0"}),
-        Recipe("engine-cpu-0.30.0", "engine-cpu", arguments={"VLLM_VERSION": "0.30.0"}),
+        *(engine for line in LINES for engine in _engines(line)),
     )
 }
 """Every image, each after its base."""

@@ -182,6 +182,24 @@ def test_no_stage_of_the_image_itself_keeps_a_setting_of_the_machine_that_built_
         assert not declared & set(buildah.HANDED_ON)
 
 
+@pytest.mark.parametrize("line", images.LINES)
+def test_a_change_of_the_patches_builds_the_last_layers_of_an_engine_alone(line: str) -> None:
+    """What takes minutes is an image of its own; of ours only the patches for CPUs are in it."""
+
+    def taken(name: str) -> set[str]:
+        recipe = images.RECIPES[name]
+        return set(image_inputs.sources(recipe.containerfile.read_text(), recipe.arguments).files)
+
+    ours = {"engine_patches/specdecode_engine/", f"engine_patches/series/v{line}/"}
+    last = images.RECIPES[f"engine-cpu-{line}"]
+    assert ours <= taken(last.name)
+    assert last.base == f"engine-cpu-base-{line}"
+    assert {path for path in taken(last.base) if path.startswith("engine_patches/")} == {
+        f"engine_patches/series/cpu/v{line}/"
+    }
+    assert images.RECIPES[last.base].base == "base"
+
+
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(LocalError, match="no image is called 'engine'") as error:
         images.recipe_of("engine")

@@ -30,15 +30,23 @@ def test_every_artifact_is_an_image_of_the_local_cluster_with_the_same_arguments
     recipe = images.RECIPES[artifact["image"].removeprefix("specdecode-")]
     assert paths.REPOSITORY / artifact["context"] / artifact["docker"]["dockerfile"] == recipe.containerfile
     given = dict(artifact["docker"]["buildArgs"])
-    assert given.pop("BASE")
+    own = {needed["alias"]: needed["image"] for needed in artifact.get("requires", [])}
+    assert given.pop("BASE", None) or own == {"BASE": f"specdecode-{recipe.base}"}
     assert given == dict(recipe.arguments)
     taken = image_inputs.sources(recipe.containerfile.read_text(), recipe.arguments)
     assert not taken.made, "what is made outside a container is not there for docker"
 
 
+def test_an_image_that_another_is_built_on_is_built_too() -> None:
+    built = {artifact["image"] for artifact in artifacts()}
+    assert {needed["image"] for artifact in artifacts() for needed in artifact.get("requires", [])} <= built
+
+
 def test_the_default_base_of_an_image_is_the_one_that_is_given() -> None:
     """So that a plain `docker build` and skaffold build the same."""
     for artifact in artifacts():
+        if artifact.get("requires"):
+            continue
         text = (Path(paths.REPOSITORY) / artifact["docker"]["dockerfile"]).read_text()
         assert re.search(r"(?m)^ARG BASE=(.*)$", text), artifact["image"]
         assert re.search(r"(?m)^ARG BASE=(.*)$", text)[1] == artifact["docker"]["buildArgs"]["BASE"]  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""The scripts of images/engine-cpu run inside the image's build, so they are files, not a package."""
+"""The scripts of images/engine-cpu-base run inside the image's build, so they are files, not a package."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-IMAGE = Path(__file__).parents[3] / "images" / "engine-cpu"
+IMAGE = Path(__file__).parents[3] / "images" / "engine-cpu-base"
 
 
 def script(path: str) -> ModuleType:

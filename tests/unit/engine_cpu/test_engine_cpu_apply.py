@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-IMAGE = Path(__file__).parents[3] / "images" / "engine-cpu"
+IMAGE = Path(__file__).parents[3] / "images" / "engine-cpu-base"
 SERIES = IMAGE.parents[1] / "engine_patches" / "series" / "cpu"
 
 PATCH = """\

@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")"
 compile() {
     uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11 \
-        --python-platform x86_64-manylinux_2_28 --custom-compile-command images/engine-cpu/lock.sh "$@"
+        --python-platform x86_64-manylinux_2_28 --custom-compile-command images/engine-cpu-base/lock.sh "$@"
 }
 for line in lines/*; do
     compile --overrides without-cuda.txt --no-emit-package torch "$line/requirements.in" -o "$line/requirements.lock"
