@@ -150,6 +150,8 @@ def _engines(line: str) -> tuple[Recipe, ...]:
     return (
         Recipe(f"engine-cpu-base-{line}", "engine-cpu-base", arguments=version),
         Recipe(f"engine-cpu-{line}", "engine-cpu", base=f"engine-cpu-base-{line}", arguments=version),
+        Recipe(f"engine-files-{line}", "engine-files", arguments=version),
+        Recipe(f"engine-{line}", "engine", base=f"engine-files-{line}", arguments=version),
     )
 
 
