@@ -7,12 +7,15 @@ not combine cannot be sealed.
 import argparse
 import itertools
 import json
+import sys
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from specdecode_engine import hunks, manifests, tree
+
+STOCK = manifests.key(())
 
 
 def hashes_of(stock: bytes, order: list[tuple[str, hunks.FilePatch]]) -> dict[str, str]:
@@ -44,21 +47,31 @@ def seal(declared: Mapping[str, Any], read_stock: Any, read_patch: Any) -> dict[
     return {**declared, "optimizations": rows, "files": files}
 
 
-def main() -> None:
-    """Seal one line in place."""
+def other_than(known: Mapping[str, Mapping[str, str]], sealed: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Files whose stock content is another than the one known from an earlier wheel: a release has only one."""
+    return [path for path, of in sealed.items() if path in known and of[STOCK] != known[path][STOCK]]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Seal one line in place.  Returns 1, with nothing written, if the wheel is not of the release that was sealed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("release", help="for example 0.33.0")
     parser.add_argument("--wheel", type=Path, required=True, help="the release's wheel")
     parser.add_argument("--machine", default="x86_64", help="the machine that the wheel is for")
-    args = parser.parse_args()
-    folder = manifests.series_folder() / f"v{args.release}"
+    parser.add_argument("--series", type=Path, default=manifests.series_folder(), help="folder of the series")
+    args = parser.parse_args(argv)
+    folder = args.series / f"v{args.release}"
     path = folder / "manifest.json"
     declared = json.loads(path.read_text())
     declared["wheels"][args.machine] = tree.sha256(args.wheel.read_bytes())
     with zipfile.ZipFile(args.wheel) as wheel:
         sealed = seal(declared, wheel.read, lambda name: (folder / name).read_bytes())
+    if other := other_than(declared.get("files", {}), sealed["files"]):
+        print(f"{args.wheel}: not the files that {path} was sealed from: {', '.join(other)}", file=sys.stderr)
+        return 1
     path.write_text(json.dumps(sealed, indent=1) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
