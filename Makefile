@@ -14,6 +14,7 @@ RUNS ?= 10000
 SEED ?= 1
 # What the tests serve with; `make images` builds the others too.
 TESTED := operator engine-standin engine-cpu-0.33.0
+ENGINES := engine-0.33.0 engine-0.30.0 engine-cpu-0.33.0 engine-cpu-0.30.0
 # Cluster tests at once: most of their time is waiting. More than this only slow each other down on two cores.
 AT_ONCE ?= 4
 
@@ -94,7 +95,11 @@ lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is
 	$(VENV)/bin/lint-imports
 	$(PY) -m specdecode_operator.api.crd --check $(CRD)
 
-.PHONY: engine-matrix
+.PHONY: engine-test engine-matrix
+engine-test: venv ## the patches on both releases' own files: every subset, kernels in Triton's interpreter, the engine's image
+	@$(LOCAL) images $(ENGINES)
+	$(PY) -m pytest --numprocesses 2 -m wheels tests/engine
+
 engine-matrix: venv ## both engine lines on a CPU, stock against each optimization and all of them, end to end (two hours)
 	@PYTHONPATH=tests/engine:engine_patches $(PY) -m engine_matrix --out dist/engine-matrix
 

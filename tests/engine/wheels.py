@@ -1,5 +1,6 @@
 """The releases' own wheels, by the hash in the manifest: found in the cache, fetched from the package index if not."""
 
+import fcntl
 import functools
 import subprocess
 import sys
@@ -17,15 +18,21 @@ PLATFORM = ("--only-binary=:all:", "--platform", "manylinux_2_28_x86_64", "--pyt
 @functools.cache
 def wheel(release: str) -> Path:
     """The wheel of `release` that its manifest was sealed from."""
-    folder = paths.cache() / "wheels"
     expected = manifests.load(release).wheels["x86_64"]
-    found = next(folder.glob(f"vllm-{release}-*.whl"), None)
-    if found is None:
-        asked = ["download", "--no-deps", "--quiet", "--dest", str(folder), *PLATFORM, f"vllm=={release}"]
-        subprocess.run([sys.executable, "-m", "pip", *asked], check=True)
-        found = next(folder.glob(f"vllm-{release}-*.whl"))
+    found = _fetched(release, paths.cache() / "wheels")
     assert tree.sha256(found.read_bytes()) == expected, f"{found} is not the wheel the manifest was sealed from"
     return found
+
+
+def _fetched(release: str, folder: Path) -> Path:
+    """The release's wheel in `folder`; of several processes that want it at once one fetches it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{release}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not any(folder.glob(f"vllm-{release}-*.whl")):
+            asked = ["download", "--no-deps", "--quiet", "--dest", str(folder), *PLATFORM, f"vllm=={release}"]
+            subprocess.run([sys.executable, "-m", "pip", *asked], check=True)
+    return next(folder.glob(f"vllm-{release}-*.whl"))
 
 
 @functools.cache

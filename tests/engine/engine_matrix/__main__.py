@@ -22,7 +22,7 @@ def main() -> int:
     runs: list[Run] = []
     carried: dict[str, list[str]] = {}
     for line in args.line or LINES:
-        with image.unpacked(line) as engines:
+        with image.unpacked(f"engine-cpu-{line}") as engines:
             carried[line] = engines.carried()
             for run in _line(line, engines, carried[line], args):
                 runs.append(run)

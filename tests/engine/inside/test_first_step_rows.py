@@ -17,7 +17,7 @@ WINDOW, BLOCK_SIZE, CAPACITY = 48, 16, 16
 FIELDS = ("is_valid_token", "token_to_req_indices", "decode_swa_indices", "decode_swa_lens")
 
 pytestmark = pytest.mark.skipif(
-    manifests.installed_release() != "0.30.0", reason="0.33.0 refreshes the rows itself: test_upstream_has_it.py"
+    manifests.installed_release() != "0.30.0", reason="0.33.0 refreshes the rows itself: test_predicates.py"
 )
 
 
