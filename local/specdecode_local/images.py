@@ -292,6 +292,22 @@ def _build_and_push(recipe: Recipe, digest: str, base: str | None, on_step: Call
     return f"{destination}@{pushed}"
 
 
+def drop_superseded(progress: Progress) -> None:
+    """Drops from the registry what no record names: images of earlier inputs, which would be built again anyway.
+
+    Not beside a cluster, whose pods may name an earlier one, nor beside a build, which may be about to push.
+    """
+    if (paths.STATE / "etcd").is_dir():
+        return
+    with contextlib.suppress(BlockingIOError), contextlib.ExitStack() as locks:
+        for name in RECIPES:
+            locks.enter_context(_lock(name, wait=False))
+        kept = {name: found["ref"].partition("@")[2] for name in RECIPES if (found := _recorded(name))}
+        if named := list(registry.superseded(paths.registry_data() / registry.REPOSITORIES / PREFIX, kept)):
+            with progress.step("drop images of earlier inputs"):
+                registry.collect_from_ours(named)
+
+
 def in_registry(reference: str) -> bool:
     """Whether the registry still has the manifest. Raises LocalError when the registry does not answer."""
     path, _, digest = reference.removeprefix(f"{REGISTRY}/").partition("@")
@@ -407,4 +423,5 @@ def run(args: argparse.Namespace) -> int:
     progress = Progress()
     for name, reference in build_all(args.names or None, progress).items():
         progress.say(f"{name}\t{reference}")
+    drop_superseded(progress)
     return 0

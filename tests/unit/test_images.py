@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from specdecode_local import buildah, image_inputs, images, paths
+from specdecode_local import buildah, image_inputs, images, paths, registry
 from specdecode_local.errors import LocalError
+from specdecode_local.progress import Progress
 
 CONTAINERFILE = """\
 ARG BASE=debian:bookworm-slim
@@ -251,6 +252,40 @@ def test_a_reference_is_given_only_for_the_inputs_as_they_are(monkeypatch: pytes
         images.ref("pause")
     record.write_text(json.dumps({"input_hash": images.current_hash("pause"), "ref": reference}))
     assert images.ref("pause") == reference
+
+
+def link(registry: Path, repository: str, digest: str) -> Path:
+    """A tag as the registry keeps it; the folder of its repository."""
+    folder = registry / "docker/registry/v2/repositories/specdecode" / repository
+    for file in (f"tags/{digest[-4:]}/current/link", f"revisions/{digest.replace(':', '/')}/link"):
+        (folder / "_manifests" / file).parent.mkdir(parents=True)
+        (folder / "_manifests" / file).write_text(digest)
+    return folder
+
+
+def test_images_of_earlier_inputs_go_unless_a_cluster_or_a_build_is_at_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPECDECODE_CACHE", str(tmp_path))
+    monkeypatch.setattr(paths, "STATE", tmp_path / "state")
+    collected: list[list[Path]] = []
+    monkeypatch.setattr(registry, "collect_from_ours", collected.append)
+    old, new = (f"sha256:{digit * 64}" for digit in "12")
+    pause = link(tmp_path / "registry", "pause", old)
+    link(tmp_path / "registry", "pause", new)
+    gone = link(tmp_path / "registry", "gone", new)
+    (tmp_path / "images").mkdir()
+    images._record("pause", "inputs", f"{images.REGISTRY}/specdecode/pause@{new}")
+
+    with images._lock("envoy"):
+        images.drop_superseded(Progress())
+    (tmp_path / "state" / "etcd").mkdir(parents=True)
+    images.drop_superseded(Progress())
+    assert collected == []
+
+    (tmp_path / "state" / "etcd").rmdir()
+    images.drop_superseded(Progress())
+    assert collected == [[gone, pause / "_manifests/tags/1111", pause / "_manifests/revisions/sha256" / ("1" * 64)]]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import yaml
 from specdecode_local import addresses, paths, probe
 from specdecode_local.process import Component
 
+CONFIGURATION = paths.CONFIGURATION / "registry.yaml"
+
 
 def configuration() -> dict[str, object]:
     """No passwords and no other address: the registry is for this machine's own pods."""
@@ -23,10 +25,9 @@ def configuration() -> dict[str, object]:
 
 
 def component() -> Component:
-    file = paths.CONFIGURATION / "registry.yaml"
     return Component(
         name="registry",
-        argv=("/usr/bin/docker-registry", "serve", str(file)),
-        configuration={file: yaml.safe_dump(configuration(), sort_keys=True)},
+        argv=("/usr/bin/docker-registry", "serve", str(CONFIGURATION)),
+        configuration={CONFIGURATION: yaml.safe_dump(configuration(), sort_keys=True)},
         ready=lambda: probe.http(f"http://{addresses.REGISTRY}/v2/"),
     )
