@@ -78,13 +78,13 @@ def test_one_edited_byte_stops_the_start_with_a_plain_message(engine: Image, man
     for path in (manifest.targets[0], "specdecode_engine/toggles.py"):
         file = installed(engine, path)
         content = file.read_bytes()
-        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        comment = len('"""')  # in the text that each of these begins with: it still runs
+        file.write_bytes(content[:comment] + b"#" + content[comment + 1 :])
         try:
             done = engine.start("/models/absent")
         finally:
             file.write_bytes(content)
         assert done.returncode == start.NOT_ATTESTED
-        first, *findings = done.stderr.splitlines()
+        first, finding = done.stderr.splitlines()
         assert first == "specdecode: this engine does not start:"
-        assert [finding for finding in findings if path in finding and "edited file" in finding] == findings
-        assert len(findings) == 1
+        assert finding.startswith(f"  {path}: edited file: found ")
