@@ -48,7 +48,7 @@ def pod(uid: str = "uid-1", times: Iterable[float] = TIMES, born: float = BORN, 
     """A pod that does ten steps of 2 ms each second and finishes a request every five."""
     times = tuple(times)
     engine = {"model_name": "chat", "engine": "0"}
-    info = {"manifest_digest": "sha256:old", "device_sample_every": "8"}
+    info = {"manifest_digest": "sha256:old", "sample_every": "8"}
     steps = [(time, 10 * (time - born)) for time in times]
     span = {"step": "decode", "batch": "4", **engine, **labels}
     return [

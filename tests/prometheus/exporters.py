@@ -35,7 +35,7 @@ class Page:
         labels = 'model_name="chat",engine="0"'
         cell = f'{labels},step="decode",batch="4"'
         rows = [
-            f'specdecode_engine_info{{{labels},manifest_digest="sha256:old",device_sample_every="8"}} 1',
+            f'specdecode_engine_info{{{labels},manifest_digest="sha256:old",sample_every="8"}} 1',
             f"specdecode_requests_finished_total{{{labels}}} {self.steps // 50}",
         ]
         if self.born is not None:

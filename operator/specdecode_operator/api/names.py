@@ -121,7 +121,7 @@ METRIC_START: Final = "process_start_time_seconds"
 """Of prometheus_client itself; it leaves it out where several processes share their metrics."""
 
 METRIC_OWN_START: Final = "specdecode_start_time_seconds"
-"""What stands for it then, from our package."""
+"""What stands for it then, from our package: when the engine's worker began; 0 until its first sampled step."""
 
 # --- Conditions -------------------------------------------------------------------------------------------------------
 CONDITION_READY: Final = "Ready"

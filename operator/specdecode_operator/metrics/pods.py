@@ -75,7 +75,7 @@ def _pod(series: list[Series]) -> Pod:
     by_name: dict[str, list[Series]] = {}
     for one in series:
         by_name.setdefault(one.name, []).append(one)
-    # One of the two throughout: they differ by the seconds that an import takes.
+    # One of the two throughout: our own is the worker's, which starts some time after its server.
     started = by_name.get(names.METRIC_START) or by_name.get(names.METRIC_OWN_START) or []
     infos = by_name.get(names.METRIC_ENGINE_INFO, [])
     return Pod(
@@ -86,7 +86,10 @@ def _pod(series: list[Series]) -> Pod:
 
 
 def _starts(points: Iterable[Point]) -> dict[float, float]:
-    """By time of the scrape; of several processes behind one port the youngest, since its counters are the youngest."""
+    """By time of the scrape; of several processes behind one port the youngest, since its counters are the youngest.
+
+    0 is none: our own is 0 until the worker has said when it began.
+    """
     found: dict[float, float] = {}
     for time, start in sorted(points):
         if math.isfinite(start) and 0 < start < LATEST:
@@ -95,5 +98,5 @@ def _starts(points: Iterable[Point]) -> dict[float, float]:
 
 
 def _info(series: Series, time: float) -> Info:
-    every = series.labels.get("device_sample_every", "")
+    every = series.labels.get("sample_every", "")
     return Info(time, series.labels.get("manifest_digest", ""), int(every) if every.isdecimal() else None)

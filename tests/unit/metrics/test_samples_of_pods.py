@@ -28,6 +28,7 @@ from scraped import (
 )  # fmt: skip
 
 from specdecode_engine.telemetry import layout
+from specdecode_engine.telemetry.exposition import ENGINE_LABELS
 from specdecode_operator.api import names
 from specdecode_operator.gates.intake import Fault, take_in
 from specdecode_operator.gates.plan import Plan
@@ -202,7 +203,7 @@ async def test_what_happens_in_a_window_spends_that_window(
         (once_more([COUNT, SUM], job="another"), "duplicate"),
         (once_more([COUNT, SUM]), "duplicate"),
         (once_more(["specdecode_engine_info"], manifest_digest="sha256:else"), "identity"),
-        (once_more(["specdecode_engine_info"], device_sample_every="1"), "identity"),
+        (once_more(["specdecode_engine_info"], sample_every="1"), "identity"),
     ],
 )
 async def test_what_makes_a_series_unfit_spends_all_its_windows(
@@ -235,6 +236,14 @@ async def test_our_own_start_time_stands_for_the_library_s(backend: Backend, sta
     own = relabelled(["process_start_time_seconds"], __name__=names.METRIC_OWN_START, engine="0")
     standin.series = own(pod())
     assert [(one.start_time, one.flags) for one in await taken(backend)] == [(BORN, ())] * 3
+
+
+async def test_a_worker_that_has_not_said_when_it_began_is_no_known_process(backend: Backend, standin: Standin) -> None:
+    standin.series = without("process_start_time_seconds")(pod())
+    standin.series.append(series(names.METRIC_OWN_START, [(time, BORN * (time > 1045)) for time in TIMES]))
+    assert [(one.start_time, one.flags) for one in await taken(backend)] == [
+        (BORN, ("startUnknown",)), (BORN, ("startUnknown",)), (BORN, ()),
+    ]  # fmt: skip
 
 
 async def test_the_library_s_start_time_is_taken_where_there_are_both(backend: Backend, standin: Standin) -> None:
@@ -304,7 +313,7 @@ async def test_lost_scrapes_of_the_candidate_are_no_restart_to_the_judge(
         (relabelled([COUNT, SUM, "up"], pod_uid=""), Reason.FOREIGN_SERIES),
         (relabelled([COUNT, SUM], node="elsewhere"), Reason.FOREIGN_SERIES),
         (relabelled([COUNT, SUM], specdecode_revision="third"), Reason.FOREIGN_SERIES),
-        (relabelled(["specdecode_engine_info"], device_sample_every="1"), Reason.SAMPLING_DIFFERS),
+        (relabelled(["specdecode_engine_info"], sample_every="1"), Reason.SAMPLING_DIFFERS),
     ],
 )
 async def test_what_makes_a_run_invalid_reaches_the_judge(
@@ -344,3 +353,5 @@ def test_the_names_are_those_that_the_engine_exports() -> None:
     assert f"{layout.FINISHED}_total" == names.METRIC_FINISHED
     assert f"{layout.SAMPLES_DROPPED}_total" == names.METRIC_DROPPED
     assert layout.ENGINE_INFO == names.METRIC_ENGINE_INFO
+    assert layout.STARTED == names.METRIC_OWN_START
+    assert {"manifest_digest", "sample_every"} < set(ENGINE_LABELS)
