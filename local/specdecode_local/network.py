@@ -1,4 +1,4 @@
-"""The node's own network: a veth pair with the node's address, and a route that keeps service traffic inside.
+"""The node's own network: a veth pair with the node's address, and routes that keep the cluster's traffic inside.
 
 The kubelet refuses a loopback address and the kernel may have no dummy device, hence the pair. Pods hang on pairs of
 their own (CNI's ptp), so every packet is routed by this machine and service addresses need no bridge filtering.
@@ -19,19 +19,21 @@ PEER = "specdecode1"
 
 
 def up() -> None:
-    """Makes the pair, the address and the route; each only if it is not there."""
+    """Makes the pair, the address and the routes; each only if it is not there."""
     if LINK not in link_names():
         _ip("link", "add", LINK, "type", "veth", "peer", "name", PEER)
     for name in (LINK, PEER):
         _ip("link", "set", name, "up")
     if addresses.NODE not in addresses_of(LINK):
         _ip("address", "add", f"{addresses.NODE}/32", "dev", LINK)
-    # A service address that kube-proxy has not programmed yet must not leave by the machine's own interface.
-    _ip("route", "replace", addresses.SERVICES, "dev", LINK)
+    # A service address that kube-proxy has not programmed yet, a pod's that is gone and a simulated pod's that never was
+    # there must not leave by the machine's own interface. A pod that is there has a route of its own.
+    for inside in (addresses.SERVICES, addresses.PODS):
+        _ip("route", "replace", inside, "dev", LINK)
 
 
 def down() -> None:
-    """Removing one end removes the other, the address and the route."""
+    """Removing one end removes the other, the address and the routes."""
     if LINK in link_names():
         _ip("link", "delete", LINK)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import urllib.request
 
 import pytest
@@ -9,7 +11,7 @@ from commands import Command, CommandFailed
 from localpods import PORT, LocalPods
 from waiting import await_that
 
-from specdecode_local import addresses, images
+from specdecode_local import addresses, images, network
 
 CRASHES = "print('first words', flush=True); raise SystemExit(3)"
 EATS_MEMORY = "held = bytearray(200_000_000); held[::4096] = b'x' * len(held[::4096]); import time; time.sleep(60)"
@@ -129,3 +131,9 @@ def test_a_pod_reaches_prometheus_at_the_nodes_address(pods: LocalPods) -> None:
     pods.apply(pods.pod("client"))
     pods.await_ready("client")
     assert pods.answers("client", f"http://{addresses.NODE}:{addresses.PROMETHEUS_PORT}/-/ready")
+
+
+@pytest.mark.parametrize("address", ["10.96.255.1", "10.244.3.200", "10.244.200.1"])
+def test_what_is_sent_to_a_service_a_gone_pod_or_a_simulated_pod_stays_on_this_machine(address: str) -> None:
+    found = json.loads(subprocess.run(["ip", "-json", "route", "get", address], capture_output=True, text=True).stdout)
+    assert [hop["dev"] for hop in found] == [network.LINK]
