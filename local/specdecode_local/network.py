@@ -26,7 +26,7 @@ def up() -> None:
         _ip("link", "set", name, "up")
     if addresses.NODE not in addresses_of(LINK):
         _ip("address", "add", f"{addresses.NODE}/32", "dev", LINK)
-    # What is for a service that kube-proxy has not programmed yet, for a pod that is gone or for a simulated one must not
+    # What is for a service that kube-proxy has not programmed yet, a pod that is gone or a simulated one must not
     # leave by the machine's own interface. A pod that is there has a route of its own.
     for inside in (addresses.SERVICES, addresses.PODS):
         _ip("route", "replace", inside, "dev", LINK)
