@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from apiserver import BUDGET, CONTROLLER_REVISION, REPLICA_SET, ROUTE, SERVICE, ApiServer, Kind, Object
+from apiserver import BUDGET, CONTROLLER_REVISION, POD_MONITOR, REPLICA_SET, ROUTE, SERVICE, ApiServer, Kind, Object
 from commands import Command
 from namespaces import MakeNamespace
 from objects import standin
@@ -23,7 +23,9 @@ def serving(
 ) -> Workspace:
     """One serving object for all edits: each leaves it as it was, or a later one fails."""
     workspace = Workspace(api=api, name=make_namespace("drift"), operator_log=operator.last_lines)
-    workspace.create(standin(NAME, standin_image, replicas=2, hostname=f"{workspace.name}.test"))
+    greeting = {"name": "GREETING", "value": "beyond YAML's escapes: \N{ROCKET}"}
+    spec = {"engine": {"env": [greeting]}}
+    workspace.create(standin(NAME, standin_image, replicas=2, hostname=f"{workspace.name}.test", spec=spec))
     workspace.await_settled(NAME)
     workspace.await_condition(NAME, names.CONDITION_ROUTABLE, status="True")
     return workspace
@@ -83,6 +85,14 @@ EDITS: dict[str, tuple[Kind, Object | list[Object]]] = {
         ROUTE,
         [{"op": "replace", "path": "/spec/rules/0/timeouts/request", "value": "15s"}],
     ),
+    "a second time limit of the route": (
+        ROUTE,
+        [{"op": "add", "path": "/spec/rules/0/timeouts/backendRequest", "value": "1s"}],
+    ),
+    "whether the Service sends to pods that aren't ready": (SERVICE, {"spec": {"publishNotReadyAddresses": True}}),
+    "which pod a client of the Service stays with": (SERVICE, {"spec": {"sessionAffinity": "ClientIP"}}),
+    "from where the Service is reached": (SERVICE, {"spec": {"internalTrafficPolicy": "Local"}}),
+    "how much is scraped": (POD_MONITOR, {"spec": {"sampleLimit": 1}}),
     "the budget's minimum": (BUDGET, {"spec": {"minAvailable": 0}}),
     "the labels that tie a child to its owner": (BUDGET, {"metadata": {"labels": {names.LABEL_NAME: None}}}),
     "the owner of a child": (SERVICE, {"metadata": {"ownerReferences": []}}),

@@ -19,7 +19,8 @@ from kubernetes.aio import config as k8s_config
 
 Json = dict[str, Any]
 
-APPLY: Final = "application/apply-patch+yaml"
+APPLY: Final = "application/apply-patch+yaml; charset=utf-8"
+"""The body is read as YAML, which has no surrogate pairs: what JSON escapes as two goes there as it is."""
 MERGE: Final = "application/merge-patch+json"
 THROTTLE_TRIES: Final = 4
 """Requests answered 429 are tried this often before the reconcile is put off with its own backoff."""
@@ -152,7 +153,8 @@ class Api:
     async def apply(self, path: str, manifest: Json, *, manager: str, force: bool = True) -> Json:
         """Server-side apply; with `force` what others set on our fields is taken back, else that is a Conflict."""
         query = {"fieldManager": manager, "force": str(force).lower()}
-        return await self._request("PATCH", path, query=query, body=manifest, content_type=APPLY)
+        body = json.dumps(manifest, ensure_ascii=False)
+        return await self._request("PATCH", path, query=query, body=body, content_type=APPLY)
 
     async def merge(self, path: str, patch: Json, *, manager: str) -> Json:
         """JSON merge patch: lists are replaced whole, None removes."""
@@ -200,7 +202,7 @@ class Api:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: Json | None = None,
+        body: Json | str | None = None,
         content_type: str = "application/json",
     ) -> Json:
         for attempt in range(1, THROTTLE_TRIES + 1):
@@ -223,7 +225,7 @@ class Api:
         method: str,
         path: str,
         query: Mapping[str, str],
-        body: Json | None,
+        body: Json | str | None,
         content_type: str,
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:

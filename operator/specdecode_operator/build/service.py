@@ -26,6 +26,9 @@ def _service(owner: Owner, name: str, labels: dict[str, str], selector: dict[str
         "metadata": metadata(owner, name, labels),
         "spec": {
             "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "internalTrafficPolicy": "Cluster",
+            "publishNotReadyAddresses": False,
             "selector": selector,
             "ports": [
                 {"name": names.PORT_NAME, "port": names.PORT, "targetPort": names.PORT_NAME, "protocol": "TCP"},

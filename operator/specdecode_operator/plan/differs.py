@@ -50,11 +50,13 @@ NOTHING_BEYOND: Final = frozenset(
         *("selector", "matchLabels", "matchExpressions", "externalIPs", "backendRefs", "filters", "hostnames"),
         *("startupProbe", "livenessProbe", "readinessProbe", "workingDir", "imagePullSecrets", "activeDeadlineSeconds"),
         *("shareProcessNamespace", "setHostnameAsFQDN", "hostUsers", "privileged", "minReadySeconds", "timeouts"),
+        *("sampleLimit", "targetLimit", "labelLimit", "labelNameLengthLimit", "labelValueLengthLimit", "jobLabel"),
+        *("bodySizeLimit", "keepDroppedTargets", "metricRelabelings", "scrapeTimeout", "honorLabels"),
     }
 )
 """Keys that may not be live without being desired; none of them is filled in by the API server."""
 
-EXACT_MAPS: Final = frozenset({"selector", "matchLabels", "nodeSelector", "limits"})
+EXACT_MAPS: Final = frozenset({"selector", "matchLabels", "nodeSelector", "limits", "timeouts"})
 """Maps that may hold no key beyond those desired."""
 
 SYSTEM_METADATA: Final = frozenset({"template", "leaderTemplate", "workerTemplate"})
