@@ -56,7 +56,7 @@ class Pod:
         return frozenset(info.manifest_digest for info in self._infos(since, until) if info.manifest_digest)
 
     def sampling(self, since: float, until: float) -> frozenset[int]:
-        """Each how many steps a device span was taken within."""
+        """Each how many steps one was sampled within."""
         return frozenset(info.sample_every for info in self._infos(since, until) if info.sample_every is not None)
 
     def _infos(self, since: float, until: float) -> tuple[Info, ...]:
