@@ -13,7 +13,7 @@ every other line a window in which something was counted:
 
 A key of "spans" is step/batch, or - for a span without these.  Seconds are the sum of `count` samples.  A worker ships
 at most every 100 ms: where steps take longer than that, a window holds one step and its samples are exact; where they
-are faster, the mean of a few.  A device span comes in the window after its step's, when its events have been read.
+are faster, the mean of a few.  A device span comes with the next step that was sampled, when its events are read.
 """
 
 import json
