@@ -29,9 +29,13 @@ from specdecode_engine.attestation import Attestation
 from specdecode_engine.manifests import STOCK
 from specdecode_engine.telemetry import ranks, worker
 from specdecode_engine.telemetry.increments import Increments
+from specdecode_engine.telemetry.recorder import Recorder
 
 SCHEDULER = "vllm/v1/core/sched/scheduler.py"
 LOGGERS = "vllm/v1/metrics/loggers.py"
+ALWAYS = ("begin_step", "skip_step", "proposing", "drafting", "rebuilding", "graph_start", "step")
+"""Hooks that a step has whether it is sampled or not."""
+
 LAYOUTS = [(1, 1, 1), (2, 1, 1), (4, 2, 1), (2, 3, 2), (1, 4, 1)]
 """(tensor, pipeline, prefill context parallel)."""
 
@@ -89,6 +93,37 @@ def run(body: list[ast.stmt], **known: object) -> dict[str, Any]:
     flags = __future__.annotations.compiler_flag
     exec(compile(ast.Module(body, []), "release", "exec", flags=flags, dont_inherit=True), known)
     return known
+
+
+def hooks(tree: ast.AST) -> list[str]:
+    """What a patched file takes of the worker's module, in the order of the source."""
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and ast.unparse(n).startswith("telemetry.")]
+    return [
+        ast.unparse(n).removeprefix("telemetry.") for n in sorted(found, key=lambda n: (n.lineno, -n.end_col_offset))
+    ]  # type: ignore[operator]
+
+
+@pytest.mark.wheels
+def test_every_hook_of_the_patch_is_there_and_the_recorders_only_in_sampled_steps(line: str) -> None:
+    paths = next(o.files for o in manifests.load(line).optimizations if o.name == "telemetry")
+    for path in paths:
+        tree = patched(line, path)
+        guards = [
+            n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "telemetry.step.sampled"
+        ]
+        guarded = [name for guard in guards for name in hooks(ast.Module(guard.body, []))]
+        for name in hooks(tree):
+            owner, _, attribute = name.rpartition("taken().")
+            assert hasattr(Recorder if owner or name.startswith("taken().") else worker, attribute.split(".")[0]), name
+            assert name in guarded or name.split(".")[0] in ALWAYS, (path, name)
+
+
+@pytest.mark.wheels
+def test_a_steps_hooks_are_called_in_the_order_in_which_the_recorder_expects_them(line: str) -> None:
+    tree = patched(line, "vllm/v1/worker/gpu/model_runner.py")
+    called = [name for name in hooks(tree) if name not in ("taken", "step", "step.sampled")]
+    target = ["begin_step", "skip_step", "taken().prepared", "taken().forward_begins", "taken().forward_ends"]
+    assert called == [*target, "proposing", "ship"]
 
 
 def handed_out(release: str, log_stats: bool, specdecode: object, clients: list[int]) -> dict[int, SimpleNamespace]:

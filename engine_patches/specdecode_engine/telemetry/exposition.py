@@ -67,7 +67,8 @@ class Exposition:
         self._draft_tokens.inc(draft_tokens)
         at_least = [drafts, *accepted_at]
         for position, count in enumerate(accepted_at):
-            self._position(position).inc(count)
+            if count:
+                self._position(position).inc(count)
         exactly = [more - fewer for more, fewer in zip(at_least, [*at_least[1:], 0], strict=True)]
         bounds = len(layout.LENGTH_BOUNDS)
         buckets = [*exactly[:bounds], *[0] * (bounds - len(exactly)), sum(exactly[bounds:])]
