@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import FrameType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from bench import telemetry as steps
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from specdecode_engine.telemetry import increments, layout, recorder, sampling, worker
+from specdecode_engine.telemetry import increments, layout, ranks, recorder, sampling, worker
 from specdecode_engine.telemetry.exposition import Exposition, Metrics
 from specdecode_engine.telemetry.recorder import Recorder
 
@@ -86,16 +87,16 @@ def test_the_stride_visits_each_phase_of_what_repeats_in_an_engine(period: int, 
         assert math.gcd(power, sampling.EVERY) == 1
 
 
-def test_a_worker_that_reports_to_nobody_samples_nothing(taken: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.ranks, "reports", lambda: False)
-    for _ in range(11):
-        step()
+def test_a_worker_that_reports_to_nobody_samples_nothing(taken: Recorder) -> None:
+    with mock.patch.object(ranks, "reports", return_value=False):
+        for _ in range(11):
+            step()
     assert counted(taken) == {}
 
 
-def test_switched_off_no_step_is_sampled(taken: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "ENABLED", False)
-    assert calls(step) == ["begin_step", "proposing", "rebuilding"]
+def test_switched_off_no_step_is_sampled(taken: Recorder) -> None:
+    with mock.patch.object(worker, "ENABLED", False):
+        assert calls(step) == ["begin_step", "proposing", "rebuilding"]
     assert counted(taken) == {}
 
 
