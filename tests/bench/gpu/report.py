@@ -1,0 +1,165 @@
+"""Pure: raw files -> what each arm took, and what each comparison shows, as Markdown tables."""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.gpu import arms, ratios
+from bench.gpu.arms import Comparison
+from bench.gpu.ratios import Ratio
+from bench.gpu.raw import Round
+
+Requests = Sequence[Mapping[str, Any]]
+"""Of one visit: `engine.Asked`, as read from a raw file."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column: one value a visit, from its bare or its timed requests."""
+
+    title: str
+    digits: int
+    of: str
+    """The span of a timed request; else `cached`, `first`, `rate` or `step` of a bare one."""
+    compared: bool = True
+    """A ratio makes sense of it."""
+
+
+METRICS = (
+    Metric("cached tokens", 0, "cached", compared=False),
+    Metric("hit TTFT ms", 2, "first"),
+    Metric("decode tok/s", 1, "rate"),
+    Metric("step ms", 3, "step"),
+    Metric("input prep host ms", 3, "input_prep_host"),
+    Metric("propose host ms", 3, "propose_host"),
+    Metric("propose GPU ms", 3, "propose_gpu"),
+    Metric("drafter GPU ms", 3, "drafter_gpu"),
+)
+
+INPUT_PREP = ("prepare_inputs_host", "prepare_attn_host")
+"""The two calls that input preparation consists of, one after the other in each step."""
+
+
+def value(requests: Requests, metric: Metric) -> float | None:
+    """The metric of one visit: the median over its requests of each one's mean over steps; None without a sample.
+
+    The mean, because what telemetry does each eighth step has to count; the median, because a stray hiccup must not.
+    """
+    found = [each for request in requests if (each := _of_request(request, metric.of)) is not None]
+    return statistics.median(found) if found else None
+
+
+def _of_request(request: Mapping[str, Any], of: str) -> float | None:
+    spans = request["spans"]
+    if of in ("cached", "first", "rate", "step"):
+        return None if spans else _bare(request, of)
+    if of == "input_prep_host":
+        parts = [_mean_ms(spans.get(name, ())) for name in INPUT_PREP]
+        return None if None in parts else math.fsum(part for part in parts if part is not None)
+    return _mean_ms(spans.get(of, ()))
+
+
+def _bare(request: Mapping[str, Any], of: str) -> float | None:
+    match of:
+        case "cached":
+            return float(request["cached"])
+        case "first":
+            return 1e3 * float(request["first"])
+        case "rate":
+            return sum(request["emitted"]) / math.fsum(request["steps"])
+        case _:
+            return _mean_ms(request["steps"])
+
+
+def _mean_ms(seconds: Sequence[float]) -> float | None:
+    return 1e3 * statistics.fmean(seconds) if seconds else None
+
+
+Values = Mapping[tuple[int, int, int, str], float]
+"""(round, sweep, leg, arm) -> the metric of that visit."""
+
+
+def values(rounds: Iterable[Round], metric: Metric) -> Values:
+    """The metric of every visit that has it."""
+    return {
+        (at["round"], at["sweep"], at["leg"], at["arm"]): found
+        for each in rounds
+        for visit in each.visits
+        if (at := visit["visit"]) and (found := value(visit["requests"], metric)) is not None
+    }
+
+
+def compared(of: Values, comparison: Comparison) -> Ratio | None:
+    """The ratio of two arms over the sweeps in which both were visited on both legs."""
+    logs: defaultdict[int, list[float]] = defaultdict(list)
+    for round, sweep in sorted({key[:2] for key in of}):
+        ours, theirs = (
+            [of.get((round, sweep, leg, arm)) for leg in (0, 1)] for arm in (comparison.arm, comparison.against)
+        )
+        if all(ours) and all(theirs):
+            logs[round].append(_log_ratio([v for v in ours if v], [v for v in theirs if v]))
+    return ratios.ratio(logs)
+
+
+def _log_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return statistics.fmean(map(math.log, ours)) - statistics.fmean(map(math.log, theirs))
+
+
+def report(rounds: Sequence[Round]) -> str:
+    """Two tables for each line and method: the arms, and the comparisons."""
+    campaigns: defaultdict[tuple[str, str], list[Round]] = defaultdict(list)
+    for each in rounds:
+        campaigns[each.head["line"], each.head["method"]].append(each)
+    return "\n".join(
+        line for (line_of, method), of in sorted(campaigns.items()) for line in _campaign(line_of, method, of)
+    )
+
+
+def _campaign(line: str, method: str, rounds: Sequence[Round]) -> Iterator[str]:
+    names = list(dict.fromkeys(name for each in rounds for name in each.ready))
+    of = {metric: values(rounds, metric) for metric in METRICS}
+    device = ", ".join(sorted({ready["facts"]["device"] for each in rounds for ready in each.ready.values()}))
+    digests = ", ".join(sorted({f"`{each.head['trees']['manifest_digest'][:12]}`" for each in rounds}))
+    yield f"### vLLM {line}, {method}, K={arms.DRAFTED[method]}"
+    yield ""
+    yield f"On one {device or 'device'}; starts of every engine: {len(rounds)}; manifest {digests}."
+    yield ""
+    yield from table(["engine", "visits", *(metric.title for metric in METRICS)], [_arm(name, of) for name in names])
+    yield ""
+    shown = [metric for metric in METRICS if metric.compared]
+    rows = [_comparison(each, {metric: of[metric] for metric in shown}) for each in arms.comparisons(names)]
+    yield from table(["ratio", "over", "sweeps", *(metric.title.removesuffix(" ms") for metric in shown)], rows)
+    yield ""
+    for each in rounds:
+        for name, said in each.failed.items():
+            yield f"Round {each.head['round']}: {name} failed: {(said.splitlines() or ['it said nothing'])[-1]}"
+
+
+def _arm(name: str, of: Mapping[Metric, Values]) -> list[str]:
+    """An arm's row: medians over its visits."""
+    mine = {metric: [value for key, value in each.items() if key[3] == name] for metric, each in of.items()}
+    cells = [f"{statistics.median(found):.{metric.digits}f}" if found else "-" for metric, found in mine.items()]
+    return [name, str(max(map(len, mine.values()))), *cells]
+
+
+def _comparison(comparison: Comparison, of: Mapping[Metric, Values]) -> list[str]:
+    found = [compared(each, comparison) for each in of.values()]
+    sweeps = max((each.sweeps for each in found if each), default=0)
+    return [comparison.shows, f"{comparison.arm} / {comparison.against}", str(sweeps), *map(_cell, found)]
+
+
+def _cell(found: Ratio | None) -> str:
+    if found is None:
+        return "-"
+    if found.interval is None:
+        return f"{found.ratio:.4f}"
+    return f"{found.ratio:.4f} [{found.interval[0]:.4f}, {found.interval[1]:.4f}]"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines of a Markdown table."""
+    for row in (head, ["---"] * len(head), *rows):
+        yield f"| {' | '.join(row)} |"
