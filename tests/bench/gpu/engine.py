@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, TextIO
@@ -18,6 +18,9 @@ from typing import Any, TextIO
 from bench.gpu import arms
 from bench.gpu.arms import Visit
 from bench.gpu.models import TARGET
+
+AHEAD = 3
+"""Calls after a request's end that clear what an engine has scheduled ahead; they do nothing where there is nothing."""
 
 LED_IN = 3
 """Steps that begin a request and are not among its spans: the prefill's, and the graphs' first."""
@@ -63,6 +66,11 @@ class Asked:
     """Seconds of each span, one a step; of timed requests only."""
 
 
+Run = Callable[..., Any]
+Wrapped = tuple[Any, str, Run]
+"""An object, the name of a method of it, and what stands in the method's place."""
+
+
 class Spans:
     """Host and device times within a step."""
 
@@ -72,14 +80,14 @@ class Spans:
         self._device: dict[str, list[tuple[Any, Any]]] = {}
         self._wrapped = [
             (speculator, "propose", self._timed("propose_host", self._on_stream("propose_gpu", speculator.propose))),
-            *_each(speculator, "_generate_draft", lambda run: self._on_stream("drafter_gpu", run)),
+            *each(speculator, "_generate_draft", lambda run: self._on_stream("drafter_gpu", run)),
             *(
                 wrapped
                 for graphs in vars(speculator).values()
-                for wrapped in _each(graphs, "run_fullgraph", lambda run: self._on_stream("drafter_gpu", run))
+                for wrapped in each(graphs, "run_fullgraph", lambda run: self._on_stream("drafter_gpu", run))
             ),
-            *_each(runner, "prepare_inputs", lambda run: self._timed("prepare_inputs_host", run)),
-            *_each(runner.model_state, "prepare_attn", lambda run: self._timed("prepare_attn_host", run)),
+            *each(runner, "prepare_inputs", lambda run: self._timed("prepare_inputs_host", run)),
+            *each(runner.model_state, "prepare_attn", lambda run: self._timed("prepare_attn_host", run)),
         ]
 
     @contextmanager
@@ -88,10 +96,7 @@ class Spans:
         import torch
 
         self._host, self._device = {}, {}
-        with ExitStack() as wrapped:
-            for of, name, wrapper in self._wrapped:
-                setattr(of, name, wrapper)
-                wrapped.callback(delattr, of, name)
+        with in_place(self._wrapped):
             yield
         torch.cuda.synchronize()
         measured = self._host | {
@@ -99,7 +104,7 @@ class Spans:
         }
         into.update({name: _rounded(values[LED_IN:]) for name, values in measured.items()})
 
-    def _timed(self, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    def _timed(self, name: str, run: Run) -> Run:
         def timed(*args: Any, **kwargs: Any) -> Any:
             start = time.perf_counter()
             result = run(*args, **kwargs)
@@ -108,7 +113,7 @@ class Spans:
 
         return timed
 
-    def _on_stream(self, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    def _on_stream(self, name: str, run: Run) -> Run:
         import torch
 
         def bracketed(*args: Any, **kwargs: Any) -> Any:
@@ -122,84 +127,108 @@ class Spans:
         return bracketed
 
 
-def _each(
-    of: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> Iterator[tuple[Any, str, Any]]:
+def each(of: Any, name: str, wrap: Callable[[Run], Run]) -> Iterator[Wrapped]:
     """The wrapper of `of`'s method, if it has one."""
     if (method := getattr(of, name, None)) is not None:
         yield of, name, wrap(method)
 
 
-class Engine:
-    """vLLM with a hybrid target and a drafter that is forced to be right ACCEPTANCE - 1 times a step."""
+@contextmanager
+def in_place(wrapped: Iterable[Wrapped]) -> Iterator[None]:
+    """The wrappers instead of the methods within the block."""
+    with ExitStack() as undone:
+        for of, name, wrapper in wrapped:
+            if name in vars(of):
+                undone.callback(setattr, of, name, vars(of)[name])
+            else:
+                undone.callback(delattr, of, name)
+            setattr(of, name, wrapper)
+        yield
 
-    def __init__(self, setup: Setup) -> None:
-        from vllm import LLM
 
-        self._seed = setup.seed
-        self._prefix = arms.prefix(setup.seed)
+def start(setup: Setup) -> Any:
+    """vLLM in this process, with a drafter that is forced to be right ACCEPTANCE - 1 times a step."""
+    from vllm import LLM
+
+    return LLM(
+        model=f"{setup.models}/{TARGET}",
+        load_format="dummy",
+        skip_tokenizer_init=True,
+        max_model_len=40_960,
+        max_num_seqs=4,
+        max_num_batched_tokens=8192,
+        enable_prefix_caching=True,
+        # What telemetry brings goes as far as the scheduler's stats in every arm.
+        disable_log_stats=False,
+        # Several engines share the device: each takes what it is told, whatever the others hold.
+        kv_cache_memory_bytes=4 << 30,
+        gpu_memory_utilization=0.05,
+        attention_config={"backend": "TRITON_ATTN"},
+        speculative_config={
+            "method": setup.method,
+            "model": f"{setup.models}/{setup.method}",
+            "num_speculative_tokens": arms.DRAFTED[setup.method],
+            "attention_backend": "TRITON_ATTN",
+            "rejection_sample_method": "synthetic",
+            "synthetic_acceptance_length": arms.ACCEPTANCE,
+        },
+        compilation_config={"mode": 0, "cudagraph_mode": "FULL", "cudagraph_capture_sizes": [1, 2, 4]},
+    ).llm_engine
+
+
+def runner_of(engine: Any) -> Any:
+    """The model runner of an engine that runs whole in this process."""
+    return engine.engine_core.engine_core.model_executor.driver_worker.worker.model_runner
+
+
+def greedy(tokens: int) -> Any:
+    """Sampling parameters of a request for so many tokens."""
+    from vllm import SamplingParams
+
+    return SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
+
+
+class Client:
+    """Asks an engine one request after the other."""
+
+    def __init__(self, engine: Any, spans: Spans, seed: int) -> None:
+        self._engine = engine
+        self._spans = spans
+        self._seed = seed
+        self._prefix = arms.prefix(seed)
         self._asked = 0
-        llm = LLM(
-            model=f"{setup.models}/{TARGET}",
-            load_format="dummy",
-            skip_tokenizer_init=True,
-            max_model_len=40_960,
-            max_num_seqs=4,
-            max_num_batched_tokens=8192,
-            enable_prefix_caching=True,
-            disable_log_stats=False,
-            seed=0,
-            # Several engines share the device: each takes what it is told, whatever the others hold.
-            kv_cache_memory_bytes=4 << 30,
-            gpu_memory_utilization=0.05,
-            attention_config={"backend": "TRITON_ATTN"},
-            speculative_config={
-                "method": setup.method,
-                "model": f"{setup.models}/{setup.method}",
-                "num_speculative_tokens": arms.DRAFTED[setup.method],
-                "attention_backend": "TRITON_ATTN",
-                "rejection_sample_method": "synthetic",
-                "synthetic_acceptance_length": arms.ACCEPTANCE,
-            },
-            compilation_config={"mode": 0, "cudagraph_mode": "FULL", "cudagraph_capture_sizes": [1, 2, 4]},
-        )
-        self._engine = llm.llm_engine
-        core = self._engine.engine_core.engine_core
-        self.runner = core.model_executor.driver_worker.worker.model_runner
-        self.spans = Spans(self.runner)
 
     def visit(self, visit: Visit) -> list[Asked]:
         """Settle, then the bare requests, then the timed ones."""
-        self.ask(arms.tail(self._seed, visit, 0), arms.SETTLING)
-        bare = [self.ask(arms.tail(self._seed, visit, 1 + at), arms.TOKENS) for at in range(arms.BARE)]
-        return bare + [self._timed(arms.tail(self._seed, visit, 1 + arms.BARE + at)) for at in range(arms.TIMED)]
+        tails = (arms.tail(self._seed, visit, request) for request in itertools.count())
+        self.ask(next(tails), arms.SETTLING)
+        bare = [self.ask(next(tails), arms.TOKENS) for _ in range(arms.BARE)]
+        return bare + [self._timed(next(tails)) for _ in range(arms.TIMED)]
 
     def _timed(self, tail: Sequence[int]) -> Asked:
         spans: dict[str, list[float]] = {}
-        with self.spans.taken(spans):
+        with self._spans.taken(spans):
             asked = self.ask(tail, arms.TOKENS)
         asked.spans = spans
         return asked
 
     def ask(self, tail: Sequence[int], tokens: int) -> Asked:
         """One request, step by step."""
-        from vllm import SamplingParams
-
         prompt = {"prompt_token_ids": [*self._prefix, *tail]}
-        params = SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
+        params = greedy(tokens)
         self._asked += 1
-        begun = time.perf_counter()
+        stamps, counts, cached = [time.perf_counter()], [0], 0
         self._engine.add_request(str(self._asked), prompt, params)
-        seen, stamps, counts = 0, [begun], []
-        cached = 0
         while self._engine.has_unfinished_requests():
             for output in self._engine.step():
-                cached = output.num_cached_tokens or 0
                 stamps.append(time.perf_counter())
-                counts.append(len(output.outputs[0].token_ids) - seen)
-                seen += counts[-1]
+                counts.append(len(output.outputs[0].token_ids))
+                cached = output.num_cached_tokens or 0
+        for _ in range(AHEAD):
+            self._engine.step()
         took = [after - before for before, after in itertools.pairwise(stamps)]
-        return Asked(cached, took[0], _rounded(took[1:]), counts[1:])
+        emitted = [after - before for before, after in itertools.pairwise(counts)]
+        return Asked(cached, took[0], _rounded(took[1:]), emitted[1:])
 
 
 def _rounded(seconds: Sequence[float]) -> list[float]:
@@ -227,15 +256,15 @@ def main() -> None:
     """Start, warm up, answer visits until the input ends."""
     answers = _answers()
     begun = time.monotonic()
-    engine = Engine(Setup(**json.loads(sys.argv[1])))
-    warm = Visit(round=-1, sweep=0, leg=0, arm="")
-    missed = engine.ask(arms.tail(0, warm, 0), arms.TOKENS)
-    for request in (1, 2):
-        engine.ask(arms.tail(0, warm, request), arms.TOKENS)
+    setup = Setup(**json.loads(sys.argv[1]))
+    engine = start(setup)
+    client = Client(engine, Spans(runner_of(engine)), setup.seed)
+    missed = client.ask(arms.tokens("warm up", arms.TAIL), arms.TOKENS)
+    client.visit(Visit(round=-1, sweep=0, leg=0, arm=""))
     ready = {"seconds": round(time.monotonic() - begun, 1), "miss_seconds": missed.first, "facts": facts()}
     print(json.dumps(ready), file=answers, flush=True)
     for line in sys.stdin:
-        asked = engine.visit(Visit(**json.loads(line)))
+        asked = client.visit(Visit(**json.loads(line)))
         print(json.dumps([asdict(each) for each in asked]), file=answers, flush=True)
 
 

@@ -38,12 +38,16 @@ def ratio(logs: Mapping[int, Sequence[float]], *, seed: int = 1) -> Ratio | None
     if len(every) < 2:
         return Ratio(found, None, len(every), len(groups))
     rng = np.random.default_rng(seed)
-    drawn = [_draw(groups, rng) for _ in range(DRAWS)]
-    low, high = np.exp(np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
+    low, high = np.exp(np.quantile(_draws(groups, rng), [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
     return Ratio(found, (float(low), float(high)), len(every), len(groups))
 
 
-def _draw(groups: Sequence[np.ndarray], rng: np.random.Generator) -> float:
-    """Mean of one bootstrap sample: rounds with replacement, then of each its sweeps."""
-    chosen = [groups[at] for at in rng.integers(len(groups), size=len(groups))]
-    return float(np.concatenate([rng.choice(values, len(values)) for values in chosen]).mean())
+def _draws(groups: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """Means of DRAWS bootstrap samples: rounds with replacement, then of each its sweeps."""
+    sums, counts = np.zeros(DRAWS), np.zeros(DRAWS)
+    for chosen in rng.integers(len(groups), size=(len(groups), DRAWS)):
+        for at, values in enumerate(groups):
+            draws = np.flatnonzero(chosen == at)
+            sums[draws] += rng.choice(values, (len(draws), len(values))).sum(axis=1)
+            counts[draws] += len(values)
+    return sums / counts
