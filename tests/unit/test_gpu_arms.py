@@ -48,7 +48,9 @@ def test_every_arm_is_compared_with_what_it_differs_from_in_one_thing() -> None:
 
 
 def test_a_comparison_needs_both_of_its_arms() -> None:
-    assert arms.comparisons(["series", "less telemetry"]) == [Comparison("telemetry, last", "series", "less telemetry")]
+    assert arms.comparisons(["series", "less telemetry"]) == [
+        Comparison("telemetry, added last", "series", "less telemetry")
+    ]
 
 
 def sweeps(count: int, *, seed: int = 1, round: int = 0) -> list[Visit]:
@@ -150,7 +152,7 @@ def test_starts_that_differ_widen_the_interval() -> None:
 
 
 def requests(step: float, *, first: float = 0.1, cached: int = 31_680, propose: float = 3e-4) -> list[dict[str, Any]]:
-    """Of one visit: two bare ones, one of which stutters in its last step not at all, and a timed one."""
+    """Of one visit: a bare one, and two timed ones whose steps took far longer."""
     bare = {"cached": cached, "first": first, "steps": [step] * 8, "emitted": [3] * 8, "spans": {}}
     spans = {
         "propose_host": [propose] * 4,
@@ -159,7 +161,8 @@ def requests(step: float, *, first: float = 0.1, cached: int = 31_680, propose: 
         "prepare_inputs_host": [5e-4] * 4,
         "prepare_attn_host": [1e-3] * 4,
     }
-    return [bare, bare, {**bare, "steps": [9.0], "emitted": [3], "spans": spans}]
+    timed = {**bare, "first": 9.0, "steps": [9.0], "emitted": [3], "spans": spans}
+    return [bare, timed, timed]
 
 
 def campaign(step: dict[str, float], *, drift: float = 0.0, sweeps: int = 3, line: str = "0.33.0") -> raw.Round:
@@ -206,7 +209,7 @@ def test_one_request_that_stutters_moves_no_visit_and_a_periodic_cost_does() -> 
 
 
 def test_a_span_that_no_step_had_is_no_value() -> None:
-    (bare, _, timed) = requests(4e-3)
+    bare, timed, _ = requests(4e-3)
     del timed["spans"]["drafter_gpu"], timed["spans"]["prepare_attn_host"]
     assert report.value([bare, timed], metric("drafter_gpu")) is None
     assert report.value([bare, timed], metric("input_prep_host")) is None
@@ -226,6 +229,14 @@ def test_a_sweep_that_was_broken_off_is_not_compared() -> None:
     found = report.compared(report.values([whole], STEP), SERIES)
     assert found is not None
     assert found.sweeps == 2
+
+
+def test_files_of_one_number_are_starts_of_their_own() -> None:
+    rounds = [campaign({"stock": 4e-3, "series": 3.6e-3}), campaign({"stock": 8e-3, "series": 7.2e-3})]
+    found = report.compared(report.values(rounds, STEP), SERIES)
+    assert found is not None
+    assert (found.sweeps, found.rounds) == (6, 2)
+    assert found.ratio == pytest.approx(0.9)
 
 
 def test_the_report_has_a_row_an_arm_and_a_row_a_comparison() -> None:
@@ -252,7 +263,7 @@ def test_a_dry_run_shows_engines_comparisons_and_schedule_and_starts_nothing(
     assert program.main(asked) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "engine   less telemetry: patched, without telemetry" in lines
-    assert "compare  telemetry, last: series / less telemetry" in lines
+    assert "compare  telemetry, added last: series / less telemetry" in lines
     assert len([line for line in lines if line.startswith("visit ")]) == 4 * len(
         [line for line in lines if line.startswith("engine ")]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -26,7 +27,7 @@ HEAD = {"format": raw.FORMAT, "line": "0.33.0", "method": "dspark", "round": 0, 
 
 
 def run(
-    folder: Path, engines: dict[str, str], *, sweeps: int = 2, seconds: float = 600.0, at_once: int = 8
+    folder: Path, engines: dict[str, str], *, sweeps: int = 2, at_once: int = 8, clock: Clock | None = None
 ) -> raw.Round:
     """A round of arms that are these programs."""
 
@@ -34,8 +35,8 @@ def run(
         return campaign.started(arm, [sys.executable, "-c", engines[arm.name]], os.environ, folder / f"{arm.name}.log")
 
     file = folder / "raw.json.gz"
-    clock = Clock(time.monotonic(), seconds)
-    Round(HEAD, file, clock).run([Arm(name, "stock") for name in engines], start, at_once=at_once, sweeps=sweeps)
+    wanted = [Arm(name, "stock") for name in engines]
+    Round(HEAD, file, clock or Clock(time.monotonic(), 600)).run(wanted, start, at_once=at_once, sweeps=sweeps)
     return raw.read(file)
 
 
@@ -62,8 +63,17 @@ def test_an_engine_that_ends_ends_the_round_and_what_was_measured_is_kept(tmp_pa
     assert "out of memory" in found.failed["stock"]
 
 
-def test_no_visit_is_begun_once_time_is_up(tmp_path: Path) -> None:
-    found = run(tmp_path, {"stock": NEVER_READY}, seconds=ENDING)
+def test_no_visit_is_begun_that_might_not_end_in_time(tmp_path: Path) -> None:
+    ticks = itertools.count(step=10.0)
+    clock = Clock(0.0, 600.0, lambda: next(ticks))
+    found = run(tmp_path, {"stock": ENGINE}, sweeps=1000, clock=clock)
+    assert 3 < len(found.visits) < 30
+    assert found.failed == {}
+    assert clock.left() > 0
+
+
+def test_an_engine_that_is_not_ready_once_time_is_up_is_given_up(tmp_path: Path) -> None:
+    found = run(tmp_path, {"stock": NEVER_READY}, clock=Clock(time.monotonic(), ENDING))
     assert found.visits == []
     assert set(found.failed) == {"stock"}
 

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     manifest = manifests.load(args.line)
     wanted = _wanted(args, manifest)
-    round = raw.next_round(args.out, args.line, args.method)
+    round = raw.next_round(args.out, args.line, args.method) if args.round is None else args.round
     if args.dry_run:
         _show(wanted, args, round)
         return 0
@@ -114,6 +114,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=9.0, help="end within so many (default 9)")
     parser.add_argument("--at-once", type=int, default=8, help="engines that start beside each other (default 8)")
     parser.add_argument("--sweeps", type=int, default=100, help="at most so many in this round (default 100)")
+    parser.add_argument("--round", type=int, help="number of this one (default: the first that has no file in OUT)")
     parser.add_argument("--seed", type=int, default=1, help="of prompts and order (default 1)")
     parser.add_argument("--alone", action="store_true", help="each optimization by itself too")
     parser.add_argument("--arms", nargs="*", metavar="NAME", help="only these engines")

@@ -91,7 +91,7 @@ def comparisons(names: Sequence[str]) -> list[Comparison]:
         Comparison("stock against itself", AGAIN, STOCK),
         Comparison("series", SERIES, STOCK),
         Comparison("series, all switched off", NOTHING, STOCK),
-        *(Comparison(f"{name}, last", SERIES, less(name)) for name in switched),
+        *(Comparison(f"{name}, added last", SERIES, less(name)) for name in switched),
         *(Comparison(f"{name}, alone", alone(name), NOTHING) for name in switched),
     ]
     return [each for each in wanted if {each.arm, each.against} <= set(names)]

@@ -34,13 +34,14 @@ class Ended(Exception):
 
 @dataclass(frozen=True)
 class Clock:
-    """The time that a campaign may take, on the monotonic clock."""
+    """The time that a campaign may take."""
 
     begun: float
     seconds: float
+    now: Callable[[], float] = time.monotonic
 
     def elapsed(self) -> float:
-        return time.monotonic() - self.begun
+        return self.now() - self.begun
 
     def left(self) -> float:
         return max(0.0, self.seconds - ENDING - self.elapsed())

@@ -79,14 +79,14 @@ def _mean_ms(seconds: Sequence[float]) -> float | None:
 
 
 Values = Mapping[tuple[int, int, int, str], float]
-"""(round, sweep, leg, arm) -> the metric of that visit."""
+"""(file, sweep, leg, arm) -> the metric of that visit.  Each file is a start of the engines of its own."""
 
 
 def values(rounds: Iterable[Round], metric: Metric) -> Values:
     """The metric of every visit that has it."""
     return {
-        (at["round"], at["sweep"], at["leg"], at["arm"]): found
-        for each in rounds
+        (file, at["sweep"], at["leg"], at["arm"]): found
+        for file, each in enumerate(rounds)
         for visit in each.visits
         if (at := visit["visit"]) and (found := value(visit["requests"], metric)) is not None
     }
@@ -95,12 +95,12 @@ def values(rounds: Iterable[Round], metric: Metric) -> Values:
 def compared(of: Values, comparison: Comparison) -> Ratio | None:
     """The ratio of two arms over the sweeps in which both were visited on both legs."""
     logs: defaultdict[int, list[float]] = defaultdict(list)
-    for round, sweep in sorted({key[:2] for key in of}):
+    for file, sweep in sorted({key[:2] for key in of}):
         ours, theirs = (
-            [of.get((round, sweep, leg, arm)) for leg in (0, 1)] for arm in (comparison.arm, comparison.against)
+            [of.get((file, sweep, leg, arm)) for leg in (0, 1)] for arm in (comparison.arm, comparison.against)
         )
         if all(ours) and all(theirs):
-            logs[round].append(_log_ratio([v for v in ours if v], [v for v in theirs if v]))
+            logs[file].append(_log_ratio([v for v in ours if v], [v for v in theirs if v]))
     return ratios.ratio(logs)
 
 
