@@ -64,7 +64,7 @@ dev: venv ## run the operator from this folder against the local cluster, restar
 	@$(LOCAL) dev
 
 # --- measurements ---------------------------------------------------------------------------------------------------
-.PHONY: bench-gates bench-gpu
+.PHONY: bench-gates
 bench-gates: venv ## how often the judge errs in simulated worlds, beside other rules: RUNS=10000 SEED=1 JSON=file
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m bench.gates --runs $(RUNS) --seed $(SEED) $(if $(JSON),--json $(JSON))
 
@@ -72,6 +72,7 @@ bench-gates: venv ## how often the judge errs in simulated worlds, beside other 
 bench-telemetry: venv ## what telemetry costs the host in a decode step, sampled and not, on this CPU: ROUNDS=2000
 	@PYTHONPATH=tests:engine_patches $(PY) -m bench.telemetry --rounds $(or $(ROUNDS),2000)
 
+.PHONY: bench-gpu
 # No venv: the host's own Python has PyTorch, Triton and NumPy, and may have no network.
 bench-gpu: ## stock vLLM against patched on this machine's GPU: STOCK=dir PATCHED=dir LINE=0.33.0 METHOD=dspark OUT=dir
 	@PYTHONPATH=tests:engine_patches $(PYTHON) -m bench.gpu $(foreach name,STOCK PATCHED LINE METHOD OUT MINUTES,$(if $($(name)),--$(shell tr A-Z a-z <<< $(name)) $($(name))))

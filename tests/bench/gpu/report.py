@@ -46,7 +46,7 @@ INPUT_PREP = ("prepare_inputs_host", "prepare_attn_host")
 def value(requests: Requests, metric: Metric) -> float | None:
     """The metric of one visit: the median over its requests of each one's mean over steps; None without a sample.
 
-    The mean, because what telemetry does each eighth step has to count; the median, because a stray hiccup must not.
+    The mean, because what telemetry does in each so many steps has to count; the median, because a hiccup must not.
     """
     found = [each for request in requests if (each := _of_request(request, metric.of)) is not None]
     return statistics.median(found) if found else None
