@@ -21,6 +21,7 @@ from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.plan.actions import Action, Apply, Delete, Patch
 from specdecode_operator.plan.observe import Observed, process_of
 from specdecode_operator.plan.plan import Plan, plan
+from specdecode_operator.plan.status import refused
 from specdecode_operator.plan.testimony import Absent, Answer, Attestation, Said
 
 Json = dict[str, Any]
@@ -47,6 +48,8 @@ class Fleet:
     children: dict[tuple[str, str], Json] = field(default_factory=dict)
     pods: dict[str, Json] = field(default_factory=dict)
     bad_images: set[str] = field(default_factory=set)
+    refused_images: set[str] = field(default_factory=set)
+    """Images whose templates the API server refuses, whatever is wrong with them."""
     gateway_up: bool = True
     unreachable: set[str] = field(default_factory=set)
     """UIDs and images of pods that the operator has had no answer from since it started."""
@@ -112,17 +115,30 @@ class Fleet:
         """One reconcile; killed after so many writes, if given (the status is the last one)."""
         made = self.planned()
         left = writes
+        refusals: list[tuple[str, str]] = []
         for action in made.actions:
             if left == 0:
                 raise Crashed
             self.before_write(action)
-            self.carry_out(action)
+            refusals += self.attempt(action)
             left = None if left is None else left - 1
         if left == 0:
             raise Crashed
-        self.obj["status"] = made.status.model_dump(by_alias=True, exclude_none=True, mode="json")
+        before, generation = self.parsed().status, self.obj["metadata"]["generation"]
+        status = refused(made.status, before, refusals, generation, self.now) if refusals else made.status
+        self.obj["status"] = status.model_dump(by_alias=True, exclude_none=True, mode="json")
         self.events += [event.message for event in made.events]
         return made
+
+    def attempt(self, action: Action) -> list[tuple[str, str]]:
+        """Carry an action out, unless the API server refuses it: then what it says."""
+        if isinstance(action, Apply) and action.manifest["kind"] == "ReplicaSet":
+            image = action.manifest["spec"]["template"]["spec"]["containers"][0]["image"]
+            if image in self.refused_images:
+                name = action.manifest["metadata"]["name"]
+                return [(names.REASON_CHILD_REFUSED, f"ReplicaSet {name} is refused by the API server: invalid")]
+        self.carry_out(action)
+        return []
 
     def carry_out(self, action: Action) -> None:
         """What the API server makes of an action."""

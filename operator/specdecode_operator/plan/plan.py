@@ -106,8 +106,8 @@ def _plan_revisions(
     spec = it.desired.spec
     settle = timedelta(seconds=spec.traffic.settle_seconds if spec.traffic else 0)
     floor = min(spec.min_available_or_default, spec.replicas)
-    goal = Goal(cast.target, cast.stable, spec.replicas, floor, settle, swap=not it.errors)
     new = _freeze(owner, it, past, cast.target)
+    goal = Goal(cast.target, cast.stable, spec.replicas, floor, settle, swap=not it.errors, untried=new is not None)
     frozen = {**past.frozen, **({cast.target: controllerrevision.frozen(new)} if new else {})}
     missing_api = _missing_api(frozen, cast, observed)
     routes = it.route_api and road is not None
@@ -135,7 +135,7 @@ def _plan_revisions(
     actions = (
         *children.freeze(new),
         *children.services(),
-        *children.workloads(move, missing_api),
+        *children.workloads(move, cast.target, missing_api),
         *children.route(route),
         *children.budget(floor, spec.replicas, frozen.get(cast.target)),
         *children.monitor(it.desired),
@@ -176,7 +176,14 @@ def _arms(desired: SpecDecodeDeployment, observed: Observed, past: History) -> d
     pods = live_pods(observed)
     replicas = _asked_for(desired, observed, past, Counter(pod.revision for pod in pods if pod.asked))
     known = (pod for pod in pods if pod.revision in replicas or pod.revision in past.frozen)
-    return arms(replicas, [attestation.judged(pod, past.frozen, observed.attestations) for pod in known], sizes)
+    judged = [attestation.judged(pod, past.frozen, observed.attestations) for pod in known]
+    return arms(replicas, judged, sizes, _made(observed))
+
+
+def _made(observed: Observed) -> frozenset[Revision]:
+    """Revisions whose workload is there to be scaled."""
+    there = (item for item in observed.workloads if not item["metadata"].get("deletionTimestamp"))
+    return frozenset(revision_of_child(item) for item in there)
 
 
 def _asked_for(
@@ -290,8 +297,11 @@ class _Children:
             yield from _settle(desired, live.get(desired["metadata"]["name"]))
         yield from _settle(service.for_all(self.owner), live.get(self.owner.name))
 
-    def workloads(self, move: Move, missing_api: str) -> Iterator[Action]:
-        """The ReplicaSets or LeaderWorkerSets, with the replicas of this move."""
+    def workloads(self, move: Move, target: Revision, missing_api: str) -> Iterator[Action]:
+        """The ReplicaSets or LeaderWorkerSets, with the replicas of this move.
+
+        The target's is made before it has a slot: whether the API server takes its template is known then.
+        """
         live = by_name(self.observed.workloads)
         for revision in sorted(self.keep):
             name = names.revision_child(self.owner.name, revision)
@@ -299,12 +309,10 @@ class _Children:
             replicas = move.replicas.get(revision, 0)
             if each is None:
                 yield from _rescale(item, replicas)
-            elif not (missing_api and each.nodes_per_replica > 1):
+            elif (item or replicas or revision == target) and not (missing_api and each.nodes_per_replica > 1):
                 yield from self._workload(each, replicas, item)
 
     def _workload(self, each: Frozen, replicas: int, live: Json | None) -> Iterator[Action]:
-        if live is None and replicas == 0:
-            return
         if each.nodes_per_replica == 1:
             yield from _settle(replicaset.build(self.owner, each, replicas), live)
             return

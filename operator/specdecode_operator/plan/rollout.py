@@ -1,12 +1,15 @@
 """Replace: the target takes one slot after another, without surge and never below minAvailable.
 
+Before the first swap the target's workload is made with no slot: the API server looks at its template then, and what
+it refuses costs nobody a slot.
+
 One swap is: the route leaves a revision whose last slot goes -> the slot's pod is marked -> its workload shrinks by
 one -> the pod is really gone, so its GPUs are free -> the target's workload grows by one -> its pod is ready for
 settleSeconds and routed to -> next. Where a swap stands is read from the children alone, so it goes on after a
 restart at any point:
 
-* slots asked for < wanted: a slot is in transit. It goes to the target, unless the target has a pod that isn't ready;
-  then it goes back to the stable revision, which is known to serve.
+* slots asked for < wanted: a slot is in transit. It goes to the target, unless the target has a pod that isn't ready,
+  or no workload; then it goes back to the stable revision, which is known to serve.
 * slots asked for = wanted: the next swap may begin, once all of the target's slots have settled.
 * slots asked for > wanted: somebody scaled down.
 
@@ -39,6 +42,8 @@ class Goal:
     settle: timedelta
     swap: bool = True
     """False while the spec is invalid: replicas follow, revisions stay as they are."""
+    untried: bool = False
+    """The target has yet to be frozen, so nobody knows whether the API server takes its workload."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Move:
 def next_move(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, now: datetime) -> Move:
     """The next move. `route` is None if no route is wanted or possible."""
     held = dict(arms)
-    held.setdefault(goal.target, Arm(goal.target, 0))
+    held.setdefault(goal.target, Arm(goal.target, 0, made=False))
     others = [arm for arm in held.values() if arm.revision != goal.target and not arm.empty]
     asked = {arm.revision: arm.replicas for arm in held.values()}
     if goal.replicas == 0:
@@ -121,15 +126,22 @@ def _fill(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) 
         what = f"pod {going[0]} is gone and its GPUs are free" if going else "the pod of the freed slot is gone"
         return Move(asked, phase=SWAPPING, waiting=f"Waits until {what}.")
     recipient = _recipient(arms, goal)
+    if recipient is None:
+        return _until_made(asked, goal)
     return Move({**asked, recipient.revision: recipient.replicas + free}, phase=SWAPPING)
 
 
-def _recipient(arms: Mapping[Revision, Arm], goal: Goal) -> Arm:
-    """Who gets free slots: the target while all its slots serve, else stable, else whoever serves most."""
+def _recipient(arms: Mapping[Revision, Arm], goal: Goal) -> Arm | None:
+    """Who gets free slots: the target while all its slots serve, else stable, else whoever serves most.
+
+    None while that can't be told: a target without a workload may be one that the API server refuses.
+    """
     target = arms[goal.target]
     proven = [arm for arm in arms.values() if arm.ready and arm.revision != goal.target]
-    if target.ready == target.replicas or not proven:
+    if target.made and (target.ready == target.replicas or not proven):
         return target
+    if not target.made and (goal.untried or not proven):
+        return None
     return max(proven, key=lambda arm: (arm.revision == goal.stable, arm.ready, arm.revision))
 
 
@@ -165,6 +177,8 @@ def _swap(
         return Move(asked, done=True, phase=SETTLING)
     if not goal.swap:
         return Move(asked)
+    if not target.made:
+        return _until_made(asked, goal)
     source = next((arm for arm in sources if not arm.loss), sources[0])
     if route is not None and target.replicas and not (target.revision in route.revisions and route.current):
         waiting = f"Waits for {route.waits_for} to accept the route."
@@ -175,6 +189,11 @@ def _swap(
     if source.loss and slot is not None and slot.size == 1 and not slot.marked and source.replicas > 1:
         return Move(asked, mark=slot, phase=SWAPPING)
     return _shrink(source, asked, route)
+
+
+def _until_made(asked: dict[Revision, int], goal: Goal) -> Move:
+    """No slot for a target whose workload isn't there, nor one given up for it."""
+    return Move(asked, phase=SWAPPING, waiting=f"Waits until the API server has taken revision {goal.target}.")
 
 
 def _held_by_min_available(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) -> Move:

@@ -5,7 +5,7 @@ The slot rule, in one place: which slot of a revision is given up next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -66,6 +66,8 @@ class Arm:
     replicas: int
     """spec.replicas of its ReplicaSet or LeaderWorkerSet; 0 without one."""
     slots: tuple[Slot, ...] = ()
+    made: bool = True
+    """Whether its workload is there: then the API server takes its template."""
 
     @property
     def standing(self) -> tuple[Slot, ...]:
@@ -113,15 +115,20 @@ class Arm:
         return min(times, default=None)
 
 
-def arms(replicas: Mapping[Revision, int], pods: Iterable[Pod], sizes: Mapping[Revision, int]) -> dict[Revision, Arm]:
-    """Arms of all revisions that have a workload or a pod."""
+def arms(
+    replicas: Mapping[Revision, int], pods: Iterable[Pod], sizes: Mapping[Revision, int], made: Container[Revision]
+) -> dict[Revision, Arm]:
+    """Arms of all revisions that have a workload or a pod. `made`: those whose workload is there."""
     groups: dict[tuple[Revision, str], list[Pod]] = {}
     for pod in pods:
         groups.setdefault((pod.revision, pod.group), []).append(pod)
     slots: dict[Revision, list[Slot]] = {revision: [] for revision in replicas}
     for (revision, _), members in groups.items():
         slots.setdefault(revision, []).append(Slot(tuple(members), sizes.get(revision, 1)))
-    return {revision: Arm(revision, replicas.get(revision, 0), tuple(held)) for revision, held in slots.items()}
+    return {
+        revision: Arm(revision, replicas.get(revision, 0), tuple(held), revision in made)
+        for revision, held in slots.items()
+    }
 
 
 def next_to_go(arm: Arm) -> Slot | None:

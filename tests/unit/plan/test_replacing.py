@@ -1,6 +1,7 @@
 """A changed spec replaces slot by slot: what moves, in what order, and what holds it."""
 
 import contextlib
+import copy
 from collections.abc import Iterator
 
 import pytest
@@ -84,8 +85,8 @@ def test_one_slot_at_a_time_and_never_more_pods_than_slots(serving: Fleet) -> No
 def test_the_new_pod_starts_only_when_the_old_one_is_really_gone(serving: Fleet) -> None:
     old = serving.obj["status"]["stable"]["revision"]
     serving.edit(lambda it: it.image(OTHER_IMAGE))
-    serving.reconcile()
-    serving.reconcile()
+    for _ in ("makes its workload", "marks the slot", "gives it up"):
+        serving.reconcile()
     serving.replicaset_controller()
     assert any(terminating(pod) for pod in serving.pods.values())
     for _ in range(3):
@@ -101,10 +102,10 @@ def test_the_new_pod_starts_only_when_the_old_one_is_really_gone(serving: Fleet)
 
 def test_the_pod_that_goes_next_is_marked_before_its_replicaset_shrinks(serving: Fleet) -> None:
     serving.edit(lambda it: it.image(OTHER_IMAGE))
-    first = serving.reconcile()
-    marks = [action for action in first.actions if isinstance(action, Patch) and action.kind == "Pod"]
+    serving.reconcile()
+    marks = [action for action in serving.reconcile().actions if isinstance(action, Patch) and action.kind == "Pod"]
     assert len(marks) == 1
-    assert set(serving.replicas().values()) == {3}
+    assert set(serving.replicas().values()) == {3, 0}
     serving.reconcile()
     serving.replicaset_controller()
     gone = next(pod for pod in serving.pods.values() if terminating(pod))
@@ -115,6 +116,7 @@ def test_an_unready_pod_of_the_old_revision_goes_first(serving: Fleet) -> None:
     broken = next(iter(serving.pods.values()))
     serving.set_ready(broken, False)
     serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.reconcile()
     serving.reconcile()
     serving.replicaset_controller()
     assert terminating(broken)
@@ -145,6 +147,52 @@ def test_a_candidate_that_never_gets_ready_leaves_the_rest_serving(serving: Flee
     assert serving.serving() == 2
     assert serving.routed() == {old: 2}
     assert serving.condition("Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_candidate_that_the_api_server_refuses_costs_no_slot_no_mark_and_no_place_in_the_route(replicas: int) -> None:
+    fleet = Fleet.of(three().replicas(replicas))
+    fleet.settle()
+    pods, children = copy.deepcopy(fleet.pods), (fleet.replicas(), fleet.routed())
+    fleet.refused_images.add(OTHER_IMAGE)
+    fleet.edit(lambda it: it.image(OTHER_IMAGE))
+    for _ in range(5):
+        fleet.round()
+    assert fleet.pods == pods
+    assert (fleet.replicas(), fleet.routed()) == children
+    assert fleet.condition("Progressing")["reason"] == names.REASON_CHILD_REFUSED
+
+
+@pytest.mark.parametrize("replicas", [5, 2, 0])
+def test_while_the_api_server_refuses_a_candidate_the_stable_revision_scales(serving: Fleet, replicas: int) -> None:
+    old = serving.obj["status"]["stable"]["revision"]
+    serving.refused_images.add(OTHER_IMAGE)
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.round()
+    serving.edit(lambda it: it.replicas(replicas))
+    for _ in range(6):
+        serving.round()
+    assert serving.replicas().get(old, 0) == serving.serving() == replicas
+
+
+def test_a_refused_candidate_goes_on_once_the_api_server_takes_it(serving: Fleet) -> None:
+    serving.refused_images.add(OTHER_IMAGE)
+    serving.edit(lambda it: it.image(OTHER_IMAGE).replicas(4))
+    serving.round()
+    serving.refused_images.clear()
+    serving.settle()
+    assert serving.obj["status"]["stable"]["image"] == OTHER_IMAGE
+    assert list(serving.replicas().values()) == [4]
+
+
+def test_slots_that_come_with_a_new_revision_wait_for_its_workload(serving: Fleet) -> None:
+    old = serving.obj["status"]["stable"]["revision"]
+    serving.edit(lambda it: it.image(OTHER_IMAGE).replicas(4))
+    serving.reconcile()
+    assert serving.replicas()[old] == 3
+    serving.reconcile()
+    assert serving.replicas()[old] == 3
+    assert sum(serving.replicas().values()) == 4
 
 
 def test_a_revert_takes_the_slots_back_without_touching_serving_pods(serving: Fleet) -> None:
