@@ -146,15 +146,12 @@ def _recipient(arms: Mapping[Revision, Arm], goal: Goal) -> Arm | None:
 
 
 def _scale_down(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal, route: RouteView | None) -> Move:
-    """One slot at a time: what doesn't serve first, then revisions that are to go, then the target."""
+    """One slot at a time: what doesn't serve first, whosever it is, then revisions that are to go, then the target."""
     floor = min(goal.min_available, goal.replicas)
-    spare = serving(arms) > floor
-    order = [*_sources(arms, goal), arms[goal.target]]
-    chosen = next((arm for arm in order[:-1] if arm.replicas and not arm.loss), None)
-    if chosen is None and spare:
-        chosen = next((arm for arm in order[:-1] if arm.replicas), None)
-    if chosen is None and order[-1].replicas and (spare or not order[-1].loss):
-        chosen = order[-1]
+    held = [arm for arm in (*_sources(arms, goal), arms[goal.target]) if arm.replicas]
+    chosen = next((arm for arm in held if not arm.loss), None)
+    if chosen is None and serving(arms) > floor:
+        chosen = next(iter(held), None)
     if chosen is None:
         return Move(asked, waiting=f"Waits until more than {floor} slots serve before it scales down.")
     return _shrink(chosen, asked, route)

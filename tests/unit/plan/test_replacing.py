@@ -303,6 +303,36 @@ def test_scaling_up_while_the_candidate_is_bad_gives_slots_to_stable(serving: Fl
     assert serving.serving() == 4
 
 
+def test_scaling_down_takes_a_candidate_that_does_not_serve_before_a_pod_that_does() -> None:
+    fleet = Fleet.of(three().replicas(2))
+    fleet.settle()
+    old = fleet.obj["status"]["stable"]["revision"]
+    fleet.bad_images.add(OTHER_IMAGE)
+    fleet.edit(lambda it: it.image(OTHER_IMAGE))
+    fleet.settle()
+    (survivor,) = (uid for uid, pod in fleet.pods.items() if is_ready(pod))
+    fleet.edit(lambda it: it.replicas(1))
+    fleet.reconcile()
+    fleet.replicaset_controller()
+    assert not terminating(fleet.pods[survivor])
+    assert {old: 1}.items() <= fleet.replicas().items()
+    assert sum(fleet.replicas().values()) == 1
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_of_what_serves_scaling_down_takes_the_candidate_last(replicas: int) -> None:
+    fleet = Fleet.of(three())
+    fleet.settle()
+    fleet.edit(lambda it: it.image(OTHER_IMAGE))
+    while fleet.routed().get(fleet.obj["status"].get("candidate", {}).get("revision")) != 1:
+        fleet.round()
+    new = fleet.obj["status"]["candidate"]["revision"]
+    fleet.edit(lambda it: it.replicas(replicas))
+    for each in rounds(fleet):
+        assert each.replicas()[new] >= 1
+    assert fleet.replicas() == {new: replicas}
+
+
 def test_scaling_down_while_replacing_ends_with_the_new_revision_alone(serving: Fleet) -> None:
     serving.edit(lambda it: it.replicas(5))
     serving.settle()
