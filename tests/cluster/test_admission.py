@@ -140,6 +140,10 @@ REFUSED: dict[str, tuple[DeploymentBuilder, tuple[str, ...]]] = {
         BASE.set("spec.template.labels", {"two words": "x"}),
         ("spec.template.labels", "correct the key"),
     ),
+    "an annotation key with a space": (
+        BASE.set("spec.template.annotations", {"two words": "x"}),
+        ("spec.template.annotations", "correct the key"),
+    ),
     "a quantity that is none": (
         BASE.set("spec.template.resources.limits", {"memory": "lots"}),
         ("spec.template.resources.limits.memory", "should match"),

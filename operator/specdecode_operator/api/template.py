@@ -200,12 +200,16 @@ class Template(Model):
     """What else the pods carry."""
 
     RULES = (
-        Rule(
-            rule="!has(self.labels) || self.labels.all(key, key.matches('" + _LABEL_KEY + "'))",
-            found="a key that is no label key",
-            allowed="an optional DNS prefix and slash, then at most 63 letters, digits, dashes, dots and underscores",
-            action="correct the key",
-            field_path=".labels",
+        *(
+            Rule(
+                rule=f"!has(self.{field}) || self.{field}.all(key, key.matches('{_LABEL_KEY}'))",
+                found=f"a key that is no {kind} key",
+                allowed="an optional DNS prefix and slash, then at most 63 letters, digits, dashes, dots and "
+                "underscores",
+                action="correct the key",
+                field_path=f".{field}",
+            )
+            for field, kind in (("labels", "label"), ("annotations", "annotation"))
         ),
         Rule(
             rule=f"!has(self.labels) || self.labels.all(key, !key.startsWith('{names.GROUP}/') && "

@@ -1,5 +1,6 @@
 """The generated CRD: bounded, structural, described, and the same as the file in the chart."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,24 @@ def test_columns_and_subresources_serve_get_and_scale() -> None:
         },
     }
     assert crd.crd()["metadata"]["name"] == names.CRD_NAME
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+@pytest.mark.parametrize(
+    ("key", "taken"),
+    [
+        ("team", True),
+        ("example.com/team_A.b", True),
+        ("two words", False),
+        ("/team", False),
+        ("example.com/", False),
+        ("a/b/c", False),
+        ("", False),
+        ("x" * 64, False),
+    ],
+)
+def test_a_key_that_no_pod_can_have_is_refused_before_it_is_frozen(field: str, key: str, taken: bool) -> None:
+    template = dict(SPEC_NODES)["spec.template"]
+    rules = [each["rule"] for each in template["x-kubernetes-validations"] if each.get("fieldPath") == f".{field}"]
+    (pattern,) = (rule.partition("key.matches('")[2].removesuffix("'))") for rule in rules if "key.matches" in rule)
+    assert bool(re.search(pattern, key)) == taken
