@@ -50,6 +50,8 @@ class Fleet:
     bad_images: set[str] = field(default_factory=set)
     refused_images: set[str] = field(default_factory=set)
     """Images whose templates the API server refuses, whatever is wrong with them."""
+    refused_annotations: set[str] = field(default_factory=set)
+    """Keys of annotations that it refuses in a template."""
     gateway_up: bool = True
     unreachable: set[str] = field(default_factory=set)
     """UIDs and images of pods that the operator has had no answer from since it started."""
@@ -133,8 +135,10 @@ class Fleet:
     def attempt(self, action: Action) -> list[tuple[str, str]]:
         """Carry an action out, unless the API server refuses it: then what it says."""
         if isinstance(action, Apply) and action.manifest["kind"] == "ReplicaSet":
-            image = action.manifest["spec"]["template"]["spec"]["containers"][0]["image"]
-            if image in self.refused_images:
+            template = action.manifest["spec"]["template"]
+            if image_of(template) in self.refused_images or self.refused_annotations & {
+                *template["metadata"]["annotations"]
+            }:
                 name = action.manifest["metadata"]["name"]
                 return [(names.REASON_CHILD_REFUSED, f"ReplicaSet {name} is refused by the API server: invalid")]
         self.carry_out(action)

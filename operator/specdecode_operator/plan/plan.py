@@ -131,9 +131,11 @@ def _plan_revisions(
     )
     status = status_of(it)
     keep = frozenset(r for r, arm in it.arms.items() if not arm.empty) | {cast.target, cast.stable}
-    children = _Children(owner, observed, past, frozen, keep, view)
+    stale = _stale(owner, it, observed, past, cast)
+    children = _Children(owner, observed, past, _without(frozen, stale), keep, view)
     actions = (
         *children.freeze(new),
+        *children.thaw(stale),
         *children.services(),
         *children.workloads(move, cast.target, missing_api),
         *children.route(route),
@@ -215,6 +217,41 @@ def _freeze(owner: Owner, it: Situation, past: History, target: Revision) -> Jso
     return controllerrevision.build(owner, spec, it.profile, target, past.next_number, series=series)
 
 
+def _stale(owner: Owner, it: Situation, observed: Observed, past: History, cast: Roles) -> Json | None:
+    """The target's ControllerRevision, if it holds labels or annotations that the spec has no more and no pod ever came
+    of it; None if it is to stay.
+
+    They aren't in the hash, so a mistake in them would stay with the revision when the spec is right again. Where
+    there is a workload, pods were made as it says, and that is never rendered again.
+    """
+    live = past.objects.get(cast.target)
+    made = any(revision_of_child(item) == cast.target for item in observed.workloads)
+    if live is None or it.errors or made or _served(it.arms.get(cast.target), past, cast):
+        return None
+    series = it.catalogue.carried_by(it.desired.spec.engine)
+    new = controllerrevision.build(owner, it.desired.spec, it.profile, cast.target, live["revision"], series=series)
+    return live if _pod_metadata(new) != _pod_metadata(live) else None
+
+
+def _served(target: Arm | None, past: History, cast: Roles) -> bool:
+    """Whether the target may have had pods. The first revision is called stable before it has any."""
+    if cast.target == cast.stable:
+        return len(past.objects) > 1 or (target is not None and bool(target.slots))
+    return target is not None and not target.empty
+
+
+def _pod_metadata(revision: Json) -> list[Json]:
+    """Labels and annotations of the pods of a ControllerRevision: leader and followers."""
+    data = revision["data"]
+    return [data[key]["metadata"] for key in ("template", "workerTemplate") if key in data]
+
+
+def _without(frozen: Mapping[Revision, Frozen], stale: Json | None) -> Mapping[Revision, Frozen]:
+    """`frozen` without what is about to go: nothing is made from that any more."""
+    gone = revision_of_child(stale) if stale else None
+    return {revision: each for revision, each in frozen.items() if revision != gone}
+
+
 def _missing_api(frozen: Mapping[Revision, Frozen], cast: Roles, observed: Observed) -> str:
     each = frozen.get(cast.target)
     if each is None or each.nodes_per_replica == 1:
@@ -288,6 +325,11 @@ class _Children:
             yield Apply(new, f"freezes revision {revision_of_child(new)}", fresh=True)
         for revision, live in self.past.objects.items():
             yield from _settle(controllerrevision.identity(self.owner, revision), live)
+
+    def thaw(self, stale: Json | None) -> Iterator[Action]:
+        """Away with a frozen revision that no pod came of; the next plan freezes it as the spec is now."""
+        if stale is not None:
+            yield _delete(stale, "no pod came of it, and the spec has other labels or annotations")
 
     def services(self) -> Iterator[Action]:
         """One for all, and one for each revision that has slots."""

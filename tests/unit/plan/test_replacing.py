@@ -5,7 +5,7 @@ import copy
 from collections.abc import Iterator
 
 import pytest
-from builders import OTHER_IMAGE, DeploymentBuilder, deployment
+from builders import IMAGE, OTHER_IMAGE, DeploymentBuilder, deployment
 from fleet import Crashed, Fleet, image_of, is_ready, terminating
 
 from specdecode_operator.api import names
@@ -183,6 +183,58 @@ def test_a_refused_candidate_goes_on_once_the_api_server_takes_it(serving: Fleet
     serving.settle()
     assert serving.obj["status"]["stable"]["image"] == OTHER_IMAGE
     assert list(serving.replicas().values()) == [4]
+
+
+def poisoned(fleet: Fleet) -> str:
+    """A revision that was frozen with an annotation that the API server refuses."""
+    fleet.refused_annotations.add("a b")
+    fleet.edit(lambda it: it.image(OTHER_IMAGE).set("spec.template.annotations", {"a b": "x"}))
+    fleet.round()
+    fleet.round()
+    revision: str = fleet.obj["status"]["candidate"]["revision"]
+    assert f"demo-{revision}" in {name for kind, name in fleet.children if kind == "ControllerRevision"}
+    return revision
+
+
+def test_a_revision_that_no_pod_came_of_is_frozen_anew_when_its_annotations_are_put_right(serving: Fleet) -> None:
+    revision = poisoned(serving)
+    serving.edit(lambda it: it.without("spec.template.annotations"))
+    serving.settle()
+    assert serving.obj["status"]["stable"]["revision"] == revision
+    assert serving.replicas() == {revision: 3}
+
+
+@pytest.mark.parametrize("image", [IMAGE, OTHER_IMAGE])
+def test_a_first_revision_that_the_api_server_refuses_serves_once_its_annotations_are_put_right(image: str) -> None:
+    fleet = Fleet.of(three().set("spec.template.annotations", {"a b": "x"}))
+    fleet.refused_annotations.add("a b")
+    fleet.round()
+    fleet.round()
+    assert fleet.pods == {}
+    fleet.edit(lambda it: it.without("spec.template.annotations").image(image))
+    fleet.settle()
+    assert list(fleet.replicas().values()) == [3]
+    assert fleet.obj["status"]["stable"]["image"] == image
+
+
+@pytest.mark.parametrize("writes", range(1, 6))
+def test_an_operator_killed_while_it_freezes_a_revision_anew_ends_the_same(serving: Fleet, writes: int) -> None:
+    revision = poisoned(serving)
+    serving.edit(lambda it: it.without("spec.template.annotations"))
+    for _ in range(2):
+        with contextlib.suppress(Crashed):
+            serving.reconcile(writes=writes)
+    serving.settle()
+    assert serving.replicas() == {revision: 3}
+
+
+def test_a_revision_that_pods_came_of_is_never_frozen_anew_for_a_label(serving: Fleet) -> None:
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.reconcile()
+    frozen = {name: copy.deepcopy(item) for (kind, name), item in serving.children.items() if "Revision" in kind}
+    serving.edit(lambda it: it.set("spec.template.labels", {"team": "a"}))
+    serving.settle()
+    assert {name: serving.children[("ControllerRevision", name)] for name in frozen} == frozen
 
 
 def test_slots_that_come_with_a_new_revision_wait_for_its_workload(serving: Fleet) -> None:
