@@ -23,7 +23,7 @@ from specdecode_operator.apply.execute import Executor
 from specdecode_operator.apply.gather import STUCK_AFTER, creating, gather, pod_warnings, predecessor
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Key, Store
-from specdecode_operator.plan.actions import Patch
+from specdecode_operator.plan.actions import Action, Patch
 from specdecode_operator.plan.narrate import narrate
 from specdecode_operator.plan.plan import plan
 from specdecode_operator.plan.status import refused, unreadable
@@ -36,7 +36,9 @@ logger = logging.getLogger(__name__)
 PREDECESSOR_RETRY: Final = timedelta(seconds=2)
 """How often it looks whether the children of a deleted object of the same name are gone."""
 REFUSED_RETRY: Final = timedelta(seconds=15)
-"""How often a child that couldn't be written is tried again: what stands in its way may be somebody else's."""
+"""When a child that couldn't be written is tried again: what stands in its way may be somebody else's. It doubles each
+time that the same writes are refused."""
+REFUSED_MOST: Final = timedelta(minutes=5)
 LONGEST: Final = timedelta(minutes=10)
 """How long an object that nothing happens to is left alone."""
 
@@ -44,6 +46,25 @@ LONGEST: Final = timedelta(minutes=10)
 def utc_now() -> datetime:
     """Now, in whole seconds: what a status may hold."""
     return datetime.now(UTC).replace(microsecond=0)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Writes of which some were refused, and how often in a row. A change of the object or of its children makes
+    others."""
+
+    actions: tuple[Action, ...]
+    times: int = 0
+
+    def once_more(self, actions: tuple[Action, ...]) -> Refused:
+        """With `actions` refused now."""
+        return Refused(actions, self.times + 1 if actions == self.actions else 1)
+
+    @property
+    def retry(self) -> timedelta:
+        """When they are tried again."""
+        doublings: int = 2 ** min(self.times - 1, 10)
+        return min(REFUSED_RETRY * doublings, REFUSED_MOST)
 
 
 @dataclass
@@ -62,6 +83,7 @@ class Reconciler:
     clock: Callable[[], datetime] = utc_now
     leaving: dict[Key, str] = field(default_factory=dict)
     """UIDs of objects whose namespace is being deleted: nothing is written for them any more."""
+    refused: dict[Key, Refused] = field(default_factory=dict)
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """Plan and write; when to look again, if nothing happens before.
@@ -72,6 +94,7 @@ class Reconciler:
             obj = await self.api.get(kinds.SDD.path(key.namespace, key.name))
         except NotFound:
             self.leaving.pop(key, None)
+            self.refused.pop(key, None)
             return None  # garbage collection removes its children
         uid = obj["metadata"]["uid"]
         if obj["metadata"].get("deletionTimestamp") or self.leaving.get(key) == uid:
@@ -101,7 +124,11 @@ class Reconciler:
         made = plan(desired, observed, now, self.allowed)
         refusals = await self.executor.carry_out(key, made.actions)
         status, events = made.status, made.events
+        again = [made.requeue_after or LONGEST, *([STUCK_AFTER] if creating(pods) else [])]
+        before = self.refused.pop(key, Refused(()))
         if refusals:
+            self.refused[key] = before.once_more(made.actions)
+            again.append(self.refused[key].retry)
             said = [(each.reason, each.message) for each in refusals]
             status = refused(status, desired.status, said, desired.generation, now)
             taken_out = tuple(each for each in made.actions if isinstance(each, Patch) and each.kind == "Pod")
@@ -111,13 +138,7 @@ class Reconciler:
             self.meters.errors.labels(kinds.SDD.kind, refusals[0].reason).inc()
         await self.write_status(key, obj, status)
         await self.recorder.say(key, desired.uid, events, now)
-        return min(
-            [
-                made.requeue_after or LONGEST,
-                *([STUCK_AFTER] if creating(pods) else []),
-                *([REFUSED_RETRY] if refusals else []),
-            ]
-        )
+        return min(again)
 
     async def write_status(self, key: Key, obj: Json, status: Status) -> None:
         """Write the status if it says anything new; with the version that was read, so never over a newer one."""
