@@ -23,7 +23,7 @@ from specdecode_operator.apply.client import Json
 from specdecode_operator.apply.kinds import POD
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Store, owner_of
-from specdecode_operator.plan.observe import condition, process_of
+from specdecode_operator.plan.observe import condition, leads, process_of
 from specdecode_operator.plan.testimony import LONGEST, Answer, Attestation, Said, Silence, read
 
 logger = logging.getLogger(__name__)
@@ -214,7 +214,7 @@ def _why(error: Exception) -> str:
 def _to_be_asked(pod: Json) -> bool:
     """A pod of ours that answers requests, runs, and was told what its files must be."""
     meta, status = pod["metadata"], pod.get("status") or {}
-    if owner_of(pod) is None or names.LABEL_SERVES not in (meta.get("labels") or {}) or meta.get("deletionTimestamp"):
+    if owner_of(pod) is None or not leads(meta.get("labels") or {}) or meta.get("deletionTimestamp"):
         return False
     return bool(status.get("podIP") and process_of(pod) and _expects(pod))
 

@@ -92,7 +92,7 @@ class Pod:
     created: datetime
     raw: Json = field(repr=False, compare=False, hash=False)
     taken_out: bool = False
-    """It serves no longer, since it isn't what its revision says."""
+    """It is to serve and isn't in its Services: it isn't what its revision says, or somebody edited its label."""
     asked: bool = False
     """It answers requests, so it is asked for its attestation too."""
     process: str = ""
@@ -144,11 +144,19 @@ def _pod(raw: Json, routable: bool) -> Pod:
         cost=_cost(meta),
         created=moment(meta.get("creationTimestamp")) or datetime.min.replace(tzinfo=UTC),
         raw=raw,
-        taken_out=labels.get(names.LABEL_SERVES) == "false",
-        asked=names.LABEL_SERVES in labels,
+        taken_out=leads(labels) and labels.get(names.LABEL_SERVES) != "true",
+        asked=leads(labels),
         process=process_of(raw),
         attested_as=(meta.get("annotations") or {}).get(names.ANNOTATION_ATTESTED, ""),
     )
+
+
+def leads(labels: Mapping[str, str]) -> bool:
+    """Whether the pod is one that answers requests: all but the followers of a replica that spans nodes.
+
+    Not told by the label that its Services select by, which can be removed by hand.
+    """
+    return names.LWS_GROUP_KEY not in labels or labels.get(names.LWS_WORKER_INDEX) == "0"
 
 
 def process_of(raw: Json) -> str:

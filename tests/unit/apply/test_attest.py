@@ -231,7 +231,8 @@ async def test_a_pod_on_its_way_out_is_not_asked(watched: Watched) -> None:
 
 
 async def test_only_pods_that_were_told_what_to_expect_are_asked(watched: Watched) -> None:
-    stock, follower = watched.pod("stock"), watched.pod("follower", labels={names.LABEL_NAME: "demo"})
+    follows = {names.LABEL_NAME: "demo", names.LWS_GROUP_KEY: "g", names.LWS_WORKER_INDEX: "1"}
+    stock, follower = watched.pod("stock"), watched.pod("follower", labels=follows)
     stock["spec"]["containers"][0]["env"] = []
     await watched.hears(watched.pod("demo-2"), READ)
     assert watched.said(follower) is None

@@ -11,7 +11,7 @@ from fleet import Fleet, attestation, image_of, is_ready, terminating
 from specdecode_operator.api import names
 from specdecode_operator.api.catalogue import CATALOGUE, Catalogue
 from specdecode_operator.plan.actions import Patch
-from specdecode_operator.plan.observe import process_of
+from specdecode_operator.plan.observe import leads, process_of
 from specdecode_operator.plan.plan import plan
 from specdecode_operator.plan.slots import NEXT_TO_GO
 from specdecode_operator.plan.testimony import Absent, Answer, Attestation, Garbled, Said, Silence
@@ -172,6 +172,26 @@ def test_a_pod_that_differs_later_is_taken_out_alone_and_let_back_once_it_attest
     serving.settle()
     assert set(labels(serving).values()) == {"true"}
     assert condition(serving) == ("True", "FilesAttested")
+
+
+@pytest.mark.parametrize("label", ["false", "maybe", None])
+@pytest.mark.parametrize("stock", [True, False])
+def test_a_pod_whose_label_was_edited_or_removed_by_hand_is_let_back(stock: bool, label: str | None) -> None:
+    start = deployment().replicas(3).behind("edge")
+    fleet = Fleet.of(start.stock() if stock else start)
+    fleet.settle()
+    edited = a_pod(fleet)["metadata"]["labels"]
+    del edited[names.LABEL_SERVES]
+    edited.update({names.LABEL_SERVES: label} if label else {})
+    assert fleet.serving() == 2
+    fleet.settle()
+    assert fleet.serving() == 3
+
+
+@pytest.mark.parametrize(("index", "leader"), [("0", True), ("1", False), (None, False)])
+def test_of_a_replica_over_nodes_only_the_leader_is_to_serve(index: str | None, leader: bool) -> None:
+    group = {names.LWS_GROUP_KEY: "g", names.LWS_GROUP_INDEX: "0"}
+    assert leads({**group, names.LWS_WORKER_INDEX: index} if index else group) == leader
 
 
 def test_of_a_revision_that_gives_a_slot_up_the_pod_that_was_taken_out_goes_first(serving: Fleet) -> None:
