@@ -99,8 +99,11 @@ def validate_parallelism(spec: Spec, profile: Profile) -> Iterator[FieldError]:
 
 
 def validate_min_available(spec: Spec) -> Iterator[FieldError]:
-    """Against replicas, which an autoscaler may set: a rule of the schema would refuse its write instead."""
-    if spec.min_available is not None and spec.min_available > spec.replicas:
+    """Against replicas, which an autoscaler may set: a rule of the schema would refuse its write instead.
+
+    With none, nothing is to be available: an object that is scaled to zero keeps its floor for later.
+    """
+    if spec.min_available is not None and 0 < spec.replicas < spec.min_available:
         yield FieldError(
             path="spec.minAvailable",
             found=f"{spec.min_available} with {spec.replicas} replicas",

@@ -379,6 +379,16 @@ def test_min_available_above_replicas_names_both() -> None:
     assert "3 with 2 replicas" in error.found
 
 
+def test_scaled_to_zero_an_object_may_keep_its_min_available() -> None:
+    fleet = Fleet.of(deployment().replicas(2).set("spec.minAvailable", 1))
+    fleet.settle()
+    fleet.edit(lambda it: it.replicas(0))
+    fleet.settle()
+    assert fleet.pods == {}
+    assert fleet.condition("Ready")["reason"] == names.REASON_SCALED_TO_ZERO
+    assert fleet.condition("Progressing")["status"] == "True"
+
+
 def test_all_that_is_wrong_is_said_at_once() -> None:
     spec = (
         deployment()
