@@ -231,7 +231,9 @@ def routable(it: Situation) -> Said:
     went_on = meanwhile and before is not None and before.reason == names.REASON_ROUTE_ACCEPTED
     if it.road_in_force and live and (accepted or went_on):
         return Said("True", names.REASON_ROUTE_ACCEPTED, f"Gateway {gateway} takes the route; weights: {shares}.")
-    return Said("False", names.REASON_ROUTE_PENDING, f"Waits for gateway {gateway} to accept the route.")
+    heard = it.route is None or traffic.heard_of(it.route, wanted, namespace)
+    or_else = "" if heard else "; if it doesn't exist, make it or correct spec.traffic.gateway"
+    return Said("False", names.REASON_ROUTE_PENDING, f"Waits for gateway {gateway} to accept the route{or_else}.")
 
 
 def _settled(it: Situation, goal: Goal) -> int:

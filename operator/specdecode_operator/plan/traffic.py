@@ -89,6 +89,11 @@ def accepted_before(route: Json, traffic: Traffic, namespace: str) -> bool:
     return any(each["type"] == "Accepted" and each["status"] == "True" for each in said)
 
 
+def heard_of(route: Json, traffic: Traffic, namespace: str) -> bool:
+    """Whether this gateway has ever said anything of the route: one that doesn't exist never does."""
+    return bool(_conditions(route, traffic, namespace))
+
+
 def same_road(wanted: Json, live: Json) -> bool:
     """Whether the live route leads from where the wanted one does, whatever shares it gives."""
     return not differs(_without_shares(wanted), _without_shares(live))

@@ -266,7 +266,16 @@ def test_a_route_moved_to_a_gateway_that_says_nothing_is_pending() -> None:
     fleet.settle()
     routable = fleet.condition("Routable")
     assert (routable["status"], routable["reason"]) == ("False", names.REASON_ROUTE_PENDING)
-    assert "serving/nowhere" in routable["message"]
+    assert "serving/nowhere to accept the route; if it doesn't exist, make it or correct" in routable["message"]
+
+
+def test_a_gateway_that_has_answered_before_is_not_said_to_be_absent() -> None:
+    fleet = Fleet.of(deployment().replicas(1).behind("edge"))
+    fleet.settle()
+    fleet.gateway_up = False
+    fleet.edit(lambda it: it.behind("edge", "other.example"))
+    fleet.settle()
+    assert fleet.condition("Routable")["message"] == "Waits for gateway serving/edge to accept the route."
 
 
 def foreign_route(host: str, age: int, path: str = "/") -> Json:
