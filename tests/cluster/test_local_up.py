@@ -84,4 +84,5 @@ def test_after_every_process_was_killed_up_brings_back_the_same_objects(pods: Lo
     pods.await_ready("web")
     assert pods.get("pod", "web")["metadata"]["uid"] == uid
     # The rules of a Service follow its endpoints, a moment after its pods are Ready.
-    await_that("its Service answers", lambda: pods.answers("web", "http://web/"), seconds=30)
+    # (By its full name: the short one is the pod's own.)
+    await_that("its Service answers", lambda: pods.answers("web", f"http://web.{pods.namespace}/"), seconds=30)
