@@ -78,20 +78,24 @@ bench-gpu: ## stock vLLM against patched on this machine's GPU: STOCK=dir PATCHE
 	@PYTHONPATH=tests:engine_patches $(PYTHON) -m bench.gpu $(foreach name,STOCK PATCHED LINE METHOD OUT MINUTES,$(if $($(name)),--$(shell tr A-Z a-z <<< $(name)) $($(name))))
 
 # --- checks ---------------------------------------------------------------------------------------------------------
-.PHONY: test lint format unit cluster-test crd lock
+.PHONY: test lint format unit cluster-test prometheus-test crd lock
 test: venv ## everything: lint, types, layers, unit, property, chart and cluster tests
 	@$(MAKE) --no-print-directory --jobs=2 lint up
 	$(LOCAL) images $(TESTED)
 	$(LOCAL) trays
-	$(PY) -m pytest --numprocesses $(AT_ONCE) -m "not wheels" tests
+	$(PY) -m pytest --numprocesses $(AT_ONCE) -m "not wheels and not scrapes" tests
 
 unit: venv ## unit, property and patch tests: no cluster needed
 	@$(PY) -m pytest --numprocesses auto --dist worksteal -m "not wheels" tests/unit tests/property tests/engine
 
-cluster-test: up ## the tests on the real control plane and the real Prometheus alone
+cluster-test: up ## the tests on the real control plane alone
 	@$(LOCAL) images $(TESTED)
 	$(LOCAL) trays
-	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/prometheus tests/cluster
+	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/cluster
+
+prometheus-test: venv ## samples of a real Prometheus that scrapes each second; on a machine with nothing else to do
+	@$(LOCAL) build prometheus
+	$(PY) -m pytest tests/prometheus
 
 lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is fresh
 	@$(VENV)/bin/ruff check .

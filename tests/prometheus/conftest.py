@@ -16,11 +16,11 @@ from specdecode_operator.gates.windows import Grid
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process has the one history, and begins with it: it takes a minute."""
+    """One process has the one history, which takes a minute. Scrapes that are late would be another history."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("prometheus"))
-            item.add_marker(pytest.mark.minutes)
+            item.add_marker(pytest.mark.scrapes)
 
 
 @pytest.fixture(scope="session")
