@@ -240,8 +240,13 @@ def _shown(value: object) -> str:
 
 def digest(plan: Plan) -> str:
     """sha256 of the plan's canonical JSON: keys sorted, no spaces, defaults written out."""
-    data: Mapping[str, Any] = plan.model_dump(mode="json", by_alias=True)
-    return "sha256:" + hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return "sha256:" + hashlib.sha256(canonical_json(plan).encode()).hexdigest()
+
+
+def canonical_json(model: Strict) -> str:
+    """JSON with sorted keys, without spaces, defaults written out."""
+    data: Mapping[str, Any] = model.model_dump(mode="json", by_alias=True)
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
 def schema() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from specdecode_operator.gates.plan import Noise, Tracking
 from specdecode_operator.gates.rules import OWN_VARIANCE_PODS
 
 MISSED: Final = 0.05
-"""Share of runs that may end undecided at the smallest detectable effect."""
+"""One run in twenty may end undecided at the smallest detectable effect, unless somebody asks for another power."""
 
 REQUESTS_FACTOR: Final = 36.8
 """(z of the last look + z_.95)^2 at 1% one-sided, doubled: answers differ in length, so that a request counts half."""
@@ -31,6 +31,8 @@ class Run:
     passing: float = 0.01
     """One-sided error of a wrong Pass."""
     tracking: Tracking | None = None
+    missed: float = MISSED
+    """Share of runs that may end undecided at the smallest detectable effect."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def smallest_detectable(run: Run, windows: float) -> float:
     if degrees < 1:
         return math.inf
     last = t_bounds(run.passing, run.first_look, run.windows, degrees)[-1]
-    return (last + t_quantile(MISSED, float(degrees))) * standard_error(run, windows)
+    return (last + t_quantile(run.missed, float(degrees))) * standard_error(run, windows)
 
 
 def _slots(run: Run) -> int | None:
