@@ -81,23 +81,38 @@ class Executor:
         path = kind.path(key.namespace, name)
         found = await self.api.named(kind.path(key.namespace), name)
         if found is None:
-            return await self.api.apply(path, manifest, manager=names.FIELD_MANAGER, force=False)
+            return await self._create(kind, key, manifest)
         if not same_owner(found, manifest):
             raise NameTaken(_taken(kind, found))
         if kind == CONTROLLER_REVISION:  # its data can't change, and may come from an operator that rendered otherwise
             labels = {"labels": manifest["metadata"]["labels"]}
-            return await self.api.merge(path, {"metadata": labels}, manager=names.FIELD_MANAGER)
+            return await self._merge(kind, path, {"metadata": labels})
         return await self.api.apply(path, manifest, manager=names.FIELD_MANAGER)
+
+    async def _create(self, kind: Kind, key: Key, manifest: Json) -> Json:
+        """A child whose name was free. Should somebody have been faster, what can't be written over theirs is no fault
+        of the manifest: it is a Conflict, and the next plan sees what is there."""
+        name = manifest["metadata"]["name"]
+        try:
+            return await self.api.apply(
+                kind.path(key.namespace, name), manifest, manager=names.FIELD_MANAGER, force=False
+            )
+        except Invalid as error:
+            if await self.api.named(kind.path(key.namespace), name) is None:
+                raise
+            raise Conflict(409, {"message": f"{kind.kind} {name} has just been made: {error.message}"}) from error
 
     async def _patch(self, key: Key, action: Patch) -> None:
         kind = BY_NAME[(action.api_version, action.kind)]
-        path = kind.path(key.namespace, action.name)
-        try:
-            answer = await self.api.merge(path, action.patch, manager=names.FIELD_MANAGER)
-        except NotFound as error:
-            raise Conflict(409, {"message": f"{action.kind} {action.name} is gone: {error.message}"}) from error
+        answer = await self._merge(kind, kind.path(key.namespace, action.name), action.patch)
         self.store.written(kind, answer)
         self._done(key, kind.kind, "patch", action.name, action.why)
+
+    async def _merge(self, kind: Kind, path: str, patch: Json) -> Json:
+        try:
+            return await self.api.merge(path, patch, manager=names.FIELD_MANAGER)
+        except NotFound as error:
+            raise Conflict(409, {"message": f"{kind.kind} at {path} is gone: {error.message}"}) from error
 
     async def _delete(self, key: Key, action: Delete) -> None:
         kind = BY_NAME[(action.api_version, action.kind)]
