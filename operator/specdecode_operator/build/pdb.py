@@ -15,7 +15,9 @@ def build(owner: Owner, min_available: int, *, followers: int = 0) -> dict[str, 
         followers: pods of replicas that span nodes, besides the one of each that serves. A replica falls with any of
             its pods, so none of them is to spare.
 
-    `AlwaysAllow`: a pod that is not Ready protects nothing, and must not keep a node from being drained.
+    A pod that was taken out of its Services isn't counted though it is Ready: it serves nobody, and would let the drain
+    of a node take one that does. `AlwaysAllow`: a pod that is not Ready protects nothing, and must not keep a node from
+    being drained.
     """
     return {
         "apiVersion": "policy/v1",
@@ -23,7 +25,10 @@ def build(owner: Owner, min_available: int, *, followers: int = 0) -> dict[str, 
         "metadata": metadata(owner, owner.name, names.child_labels(owner.name)),
         "spec": {
             "minAvailable": min_available + followers,
-            "selector": {"matchLabels": {names.LABEL_NAME: owner.name}},
+            "selector": {
+                "matchLabels": {names.LABEL_NAME: owner.name},
+                "matchExpressions": [{"key": names.LABEL_SERVES, "operator": "NotIn", "values": ["false"]}],
+            },
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }

@@ -199,6 +199,11 @@ def test_a_budget_covers_all_revisions_and_lets_broken_pods_go() -> None:
     assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
+def test_a_budget_does_not_count_a_pod_that_was_taken_out_of_its_services() -> None:
+    (rule,) = pdb.build(OWNER, 3)["spec"]["selector"]["matchExpressions"]
+    assert rule == {"key": names.LABEL_SERVES, "operator": "NotIn", "values": ["false"]}
+
+
 def test_a_budget_never_spares_a_follower() -> None:
     """4 replicas of 2 pods, 3 to keep: one of the 8 pods may go."""
     assert pdb.build(OWNER, 3, followers=4)["spec"]["minAvailable"] == 7
