@@ -35,12 +35,10 @@ TAKES_OUT: Final = "takes it out of its Services: "
 
 
 def judged(pod: Pod, frozen: Mapping[Revision, Frozen], answers: Mapping[str, Answer]) -> Pod:
-    """`pod` with what is to be thought of it. Of a revision whose frozen self is lost, nothing can be said: what was
-    taken out stays out."""
+    """`pod` with what is to be thought of it. Nothing tells what a pod must attest whose revision's frozen self is
+    lost: where it serves it goes on, where it doesn't it has to wait, whatever it answers."""
     each = frozen.get(pod.revision)
-    if each is None:
-        return replace(pod, verdict=Verdict(PENDING)) if pod.taken_out else pod
-    return replace(pod, verdict=judge(pod, each, answers.get(pod.uid)))
+    return replace(pod, verdict=judge(pod, each, answers.get(pod.uid)) if each else Verdict(PENDING))
 
 
 def judge(pod: Pod, frozen: Frozen, answer: Answer | None) -> Verdict:

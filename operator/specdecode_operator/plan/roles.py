@@ -46,7 +46,7 @@ def history(observed: Observed) -> History:
         revision = revision_of_child(item)
         try:
             frozen[revision] = controllerrevision.frozen(item)
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):
             continue
         objects[revision] = item
     return History(objects, frozen)
