@@ -172,7 +172,7 @@ def _arms(desired: SpecDecodeDeployment, observed: Observed, past: History) -> d
     """
     sizes = {revision: each.nodes_per_replica for revision, each in past.frozen.items()}
     pods = live_pods(observed)
-    replicas = _asked_for(desired, observed, past, Counter(pod.revision for pod in pods if pod.serves))
+    replicas = _asked_for(desired, observed, past, Counter(pod.revision for pod in pods if pod.asked))
     known = (pod for pod in pods if pod.revision in replicas or pod.revision in past.frozen)
     return arms(replicas, [attestation.judged(pod, past.frozen, observed.attestations) for pod in known], sizes)
 

@@ -251,7 +251,7 @@ def _revision(it: Situation, revision: Revision | None) -> RevisionStatus | None
         revision=revision,
         engine_version=frozen.engine_version if frozen else "unknown",
         image=frozen.image if frozen else "unknown",
-        slots=arm.replicas,
+        slots=it.move.replicas.get(revision, 0) if it.move else arm.replicas,
         ready=arm.ready,
         weight=it.weights.get(revision, 0),
     )

@@ -1,10 +1,10 @@
 """What `tests/property/plan/test_any_interleaving.py` once found wrong, each as plain as it gets."""
 
 import pytest
-from builders import IMAGE, deployment
-from fleet import Fleet
+from builders import IMAGE, OTHER_IMAGE, deployment
+from fleet import Fleet, terminating
 
-from specdecode_operator.plan.testimony import Silence
+from specdecode_operator.plan.testimony import Garbled, Silence
 
 
 @pytest.fixture
@@ -52,3 +52,35 @@ def test_a_revision_whose_frozen_self_is_lost_while_it_serves_stays_in_the_route
     del serving.children[("ControllerRevision", f"demo-{revision}")]
     serving.settle()
     assert serving.routed() == {revision: 3}
+
+
+# --- A slot that was given up isn't there to come back ----------------------------------------------------------------
+
+
+def test_a_workload_deleted_before_its_last_slot_went_does_not_keep_that_slot_for_ever(serving: Fleet) -> None:
+    first = stable(serving)
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    while first in serving.routed():
+        serving.round()
+    serving.gateway()
+    delete_workload(serving, first)
+    serving.settle()
+    assert serving.obj["status"]["stable"]["image"] == OTHER_IMAGE
+    assert serving.replicas() == {stable(serving): 3}
+    assert serving.serving() == 3
+
+
+def test_a_workload_does_not_come_back_with_the_slot_that_a_pod_taken_out_still_holds(serving: Fleet) -> None:
+    first = stable(serving)
+    serving.lies[OTHER_IMAGE] = Garbled("noise")
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.settle()
+    serving.edit(lambda it: it.image(IMAGE))
+    for revision in list(serving.replicas()):
+        delete_workload(serving, revision)
+    serving.obj["status"]["stable"]["slots"] = 3
+    serving.reconcile()
+    assert [terminating(pod) for pod in serving.pods.values()] == [True] * 3
+    assert serving.replicas()[first] == 2
+    serving.settle()
+    assert serving.replicas() == {first: 3}
