@@ -27,7 +27,7 @@ class Attestation:
     """An attestation, as it was given."""
 
     ok: bool
-    """Whether the process' own check found nothing wrong."""
+    """Whether the process' own check found nothing wrong, by its word and by its findings."""
     release: str
     manifest_digest: str
     states: Mapping[str, str]
@@ -77,17 +77,26 @@ def read(status: int, body: bytes) -> Said:
     if len(body) > LONGEST:
         return Garbled(f"more than {LONGEST // 1024} KiB")
     try:
-        document = json.loads(body)
+        document = json.loads(body, object_pairs_hook=_said_once)
+    except _SaidTwice:
+        return Garbled("JSON that says one thing twice")
     except (ValueError, RecursionError):
         return Garbled("something that isn't JSON")
     try:
         return _testimony(document)
+    except _SaidTwice:
+        return Garbled("one optimization twice")
     except (KeyError, TypeError, ValueError):
         return Garbled("JSON of another shape")
 
 
+class _SaidTwice(ValueError):
+    """Of two answers to one question, neither counts."""
+
+
 def _testimony(document: Any) -> Attestation:
-    """Raises KeyError, TypeError or ValueError for any other shape."""
+    """Raises KeyError, TypeError or ValueError for any other shape. A check that found something isn't passed,
+    whatever it calls itself."""
     if not isinstance(document["ok"], bool):
         raise TypeError("ok")
     rows = document["optimizations"]
@@ -95,12 +104,20 @@ def _testimony(document: Any) -> Attestation:
     if not isinstance(rows, list) or not isinstance(findings, list) or len(rows) > ROWS:
         raise ValueError("rows")
     return Attestation(
-        ok=document["ok"],
+        ok=document["ok"] and not findings,
         release=_word(document["release"]),
         manifest_digest=_word(document["manifest_digest"]),
-        states={_word(row["name"]): _word(row["state"]) for row in rows},
+        states=_said_once([(_word(row["name"]), _word(row["state"])) for row in rows]),
         findings=tuple(_finding(item) for item in findings[:FINDINGS]),
     )
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs as a mapping. Python's own would let the last of two win."""
+    said = dict(pairs)
+    if len(said) != len(pairs):
+        raise _SaidTwice
+    return said
 
 
 def _finding(item: Any) -> str:

@@ -1,10 +1,12 @@
 """What `tests/property/plan/test_any_interleaving.py` once found wrong, each as plain as it gets."""
 
+import json
+
 import pytest
 from builders import IMAGE, OTHER_IMAGE, deployment
-from fleet import Fleet, terminating
+from fleet import Fleet, attestation, terminating
 
-from specdecode_operator.plan.testimony import Garbled, Silence
+from specdecode_operator.plan.testimony import Attestation, Garbled, Silence, read
 
 
 @pytest.fixture
@@ -84,3 +86,60 @@ def test_a_workload_does_not_come_back_with_the_slot_that_a_pod_taken_out_still_
     assert serving.replicas()[first] == 2
     serving.settle()
     assert serving.replicas() == {first: 3}
+
+
+# --- An answer that isn't understood is no attestation ----------------------------------------------------------------
+
+
+def answered(fleet: Fleet, body: str) -> None:
+    said = read(200, body.encode())
+    fleet.lies[OTHER_IMAGE] = said
+    fleet.edit(lambda it: it.image(OTHER_IMAGE))
+    fleet.settle()
+
+
+def truth(fleet: Fleet) -> dict[str, object]:
+    said = attestation(next(iter(fleet.pods.values())))
+    assert isinstance(said, Attestation)
+    rows = [{"name": name, "state": state} for name, state in said.states.items()]
+    return {
+        "ok": said.ok,
+        "release": said.release,
+        "manifest_digest": said.manifest_digest,
+        "optimizations": rows,
+        "findings": [],
+    }
+
+
+def test_the_truth_is_understood(serving: Fleet) -> None:
+    answered(serving, json.dumps(truth(serving)))
+    assert serving.obj["status"]["stable"]["image"] == OTHER_IMAGE
+
+
+GARBLED = {
+    "it is ok and it isn't": ('"ok": true', '"ok": false, "ok": true', "says one thing twice"),
+    "two manifests": ('"release"', '"manifest_digest": "f", "release"', "says one thing twice"),
+    "one optimization twice": (
+        '"optimizations": [',
+        '"optimizations": [{"name": "telemetry", "state": "disabled"}, ',
+        "one optimization twice",
+    ),
+    "ok, and something was found": (
+        '"findings": []',
+        '"findings": [{"subject": "vllm/x.py", "reason": "edited"}]',
+        "finds its own files wrong: vllm/x.py: edited",
+    ),
+}
+
+
+@pytest.mark.parametrize(("part", "instead", "words"), GARBLED.values(), ids=GARBLED)
+def test_an_answer_that_contradicts_itself_is_not_attested_and_that_is_said(
+    serving: Fleet, part: str, instead: str, words: str
+) -> None:
+    first = stable(serving)
+    body = json.dumps(truth(serving))
+    assert part in body
+    answered(serving, body.replace(part, instead, 1))
+    assert set(serving.routed()) == {first}
+    assert (serving.condition("Attested")["status"], serving.condition("Progressing")["status"]) == ("False", "False")
+    assert words in serving.condition("Attested")["message"]
