@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from fleet import Fleet, attestation, image_of, selected, serves
+from fleet import Fleet, attestation, image_of, selected, serves, stamp
 
 from specdecode_operator.api import names
 from specdecode_operator.plan.actions import Action
@@ -106,12 +106,14 @@ def check_weights(fleet: Fleet, route: Json) -> None:
     prefix = route["metadata"]["name"] + "-"
     refs = route["spec"]["rules"][0].get("backendRefs", [])
     weights = {ref["name"].removeprefix(prefix): ref["weight"] for ref in refs}
-    ready = {name: sum(serves(pod) and not is_wrong(fleet, pod) for pod in fleet.pods_of(name)) for name in weights}
+    pods = {name: [pod for pod in fleet.pods_of(name) if serves(pod)] for name in weights}
+    ready = {name: sum(not is_known_to_be_wrong(fleet, pod) for pod in pods[name]) for name in weights}
+    right = [pod for each in pods.values() for pod in each if not is_wrong(fleet, pod)]
     for name in weights:
         if name not in fleet.routed():
             assert any(is_fit(fleet, pod) for pod in fleet.pods_of(name)), "a revision enters with no pod that is fit"
     assert all(weights.values()), "a weight of nothing"
-    if len(weights) > 1 and any(ready.values()):
+    if len(weights) > 1 and right:
         assert all(ready.values()), "a weight points at nothing while another revision serves"
         assert all(weights[name] <= ready[name] for name in weights), "its pods get more than their share"
 
@@ -165,6 +167,13 @@ def is_wrong(fleet: Fleet, pod: Json) -> bool:
     answer = fleet.attestations().get(pod["metadata"]["uid"])
     lies = answer is not None and not isinstance(answer.said, Silence) and answer.said != attestation(pod)
     return lies or is_edited(fleet, pod)
+
+
+def is_known_to_be_wrong(fleet: Fleet, pod: Json) -> bool:
+    """Whether the operator could tell: what to expect of the pod was frozen before this plan was made."""
+    revision = pod["metadata"]["labels"][names.LABEL_REVISION]
+    frozen = fleet.children.get((FROZEN, names.revision_child(fleet.obj["metadata"]["name"], revision)))
+    return is_wrong(fleet, pod) and frozen is not None and frozen["metadata"]["creationTimestamp"] < stamp(fleet.now)
 
 
 def is_edited(fleet: Fleet, pod: Json) -> bool:
