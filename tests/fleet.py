@@ -56,6 +56,8 @@ class Fleet:
     """UIDs and images of pods that the operator has had no answer from since it started."""
     lies: dict[str, Said] = field(default_factory=dict)
     """Image, or a pod's UID, to what engines say of their files, in place of the truth."""
+    stale: dict[str, Answer] = field(default_factory=dict)
+    """UID to what the process before said of those pods whose new one hasn't been asked yet."""
     before_write: Callable[[Action], None] = field(default=lambda _: None)
     events: list[str] = field(default_factory=list)
     _serial: int = 0
@@ -102,12 +104,18 @@ class Fleet:
         )
 
     def attestations(self) -> dict[str, Answer]:
-        """What the pods that run have said when they were asked."""
-        return {
+        """What the pods that run have said when they were asked last."""
+        heard = {
             uid: Answer(process_of(pod), self.lies.get(uid) or self.lies.get(image_of(pod)) or attestation(pod))
             for uid, pod in self.pods.items()
             if process_of(pod) and not {uid, image_of(pod)} & self.unreachable
         }
+        return {**heard, **self.stale}
+
+    def said_by(self, pod: Json) -> Said | None:
+        """What the process that runs in a pod has said, if it was asked already."""
+        answer = self.attestations().get(pod["metadata"]["uid"])
+        return answer.said if answer is not None and answer.process == process_of(pod) else None
 
     def planned(self) -> Plan:
         return plan(self.parsed(), self.observed(), self.now)
@@ -229,6 +237,10 @@ class Fleet:
         for key in [k for k in self.children if k[0] == "EndpointSlice" and ("Service", k[1]) not in self.children]:
             del self.children[key]
 
+    def attestor(self) -> None:
+        """Ask whoever can be reached."""
+        self.stale.clear()
+
     def gateway(self) -> None:
         route = self.route
         if not self.gateway_up:
@@ -250,6 +262,7 @@ class Fleet:
         self.replicaset_controller()
         self.kubelet()
         self.endpoints_controller()
+        self.attestor()
         self.gateway()
         self.pass_time(10)
 
@@ -258,6 +271,7 @@ class Fleet:
         self.replicaset_controller()
         self.kubelet()
         self.endpoints_controller()
+        self.attestor()
         self.reconcile()
         self.gateway()
         self.pass_time(10)

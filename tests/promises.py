@@ -70,10 +70,21 @@ def check_what_is_given_up(fleet: Fleet, revision: str, have: int, will: int) ->
     assert left >= floor or left == before, f"{before} -> {left} serving, minAvailable {floor}"
     too_many = sum(replicas.values()) > spec.replicas
     assert too_many or not (wanted(fleet, revision) or is_refused(fleet)), "a slot goes, and the spec gives no reason"
+    if not too_many:
+        check_target_before_next(fleet)
     assert have - will == 1 or not others or not spec.replicas, "more than one slot at a time"
     if not will and spec.traffic:
         assert revision not in fleet.routed(), "the last slot drains while the route names its revision"
         assert revision not in fleet.programmed, "the last slot drains before the gateway took its revision out"
+
+
+def check_target_before_next(fleet: Fleet) -> None:
+    """What was moved before must serve, and get its share, before another slot moves."""
+    for revision, count in fleet.replicas().items():
+        if count and wanted(fleet, revision):
+            fit = sum(is_fit(fleet, pod) for pod in fleet.pods_of(revision))
+            assert fit >= count, f"another slot goes while {fit} of {count} that were moved have settled"
+            assert "traffic" not in fleet.obj["spec"] or fleet.programmed.get(revision), "and gets no requests yet"
 
 
 def check_what_is_taken(fleet: Fleet, revision: str, have: int, will: int, *, anew: bool) -> None:
@@ -156,16 +167,15 @@ def is_attested(fleet: Fleet, pod: Json) -> bool:
     """Whether its process has ever said what its revision expects, and says nothing else now."""
     if is_wrong(fleet, pod) or not process_of(pod):
         return False
-    answer = fleet.attestations().get(pod["metadata"]["uid"])
     noted = pod["metadata"].get("annotations", {}).get(names.ANNOTATION_ATTESTED)
-    unheard = answer is None or isinstance(answer.said, Silence)
+    unheard = isinstance(fleet.said_by(pod), Silence | None)
     return noted == process_of(pod) if unheard else True
 
 
 def is_wrong(fleet: Fleet, pod: Json) -> bool:
     """Whether it has another image than its revision, or says something else than the truth."""
-    answer = fleet.attestations().get(pod["metadata"]["uid"])
-    lies = answer is not None and not isinstance(answer.said, Silence) and answer.said != attestation(pod)
+    said = fleet.said_by(pod)
+    lies = not isinstance(said, Silence | None) and said != attestation(pod)
     return lies or is_edited(fleet, pod)
 
 

@@ -57,10 +57,10 @@ MIX = {
     "what_must_be_available_changes": 3,
     "the_spec_is_edited_badly": 1,
     "traffic_comes_or_goes": 1,
-    "engines_of_an_image_say": 2,
-    "one_engine_says": 2,
+    "engines_of_an_image_say": 4,
+    "one_engine_says": 3,
     "a_pod_has_a_mishap": 5,
-    "somebody_deletes_a_workload": 2,
+    "somebody_deletes_a_workload": 4,
     "somebody_deletes_a_child": 2,
     "somebody_deletes_what_is_frozen": 1,
     "somebody_scales_a_workload": 1,
@@ -70,9 +70,21 @@ MIX = {
 }
 """How often each happens, beside the others."""
 
+
+def restart_unasked(fleet: Fleet, pod: Json) -> None:
+    """Another process runs in the pod; what is known is what the one before it said."""
+    uid = pod["metadata"]["uid"]
+    before = fleet.attestations().get(uid)
+    fleet.restart_container(pod)
+    fleet.set_ready(pod, True)
+    if before is not None:
+        fleet.stale[uid] = before
+
+
 MISHAPS: dict[str, Callable[[Fleet, Json], object]] = {
     "it crashes": lambda fleet, pod: fleet.set_ready(pod, False),
     "its engine is restarted": Fleet.restart_container,
+    "its engine is restarted, and not asked yet": restart_unasked,
     "it is evicted": Fleet.evict,
     "its node is gone": lambda fleet, pod: fleet.pods.pop(pod["metadata"]["uid"]),
     "somebody deletes it": Fleet.terminate,
