@@ -32,6 +32,7 @@ from specdecode_operator.plan.trouble import Trouble
 
 TAKES_OUT: Final = "takes it out of its Services: "
 """How the reason of such a patch begins; an event repeats what follows."""
+LETS_BACK: Final = "lets it back into its Services"
 
 
 def judged(pod: Pod, frozen: Mapping[Revision, Frozen], answers: Mapping[str, Answer]) -> Pod:
@@ -151,9 +152,10 @@ def marks(arms: Iterable[Arm]) -> Iterator[Patch]:
         yield from _marks(slot)
 
 
-def takes_out(made: Iterable[Patch]) -> bool:
-    """Whether one of the marks takes a pod out. The ReplicaSet controller must see that before it takes a slot."""
-    return any(each.why.startswith(TAKES_OUT) for each in made)
+def changes_who_serves(made: Iterable[Patch]) -> bool:
+    """Whether one of the marks takes a pod out or lets one back. No slot goes in the same plan: the ReplicaSet
+    controller must see what was taken out, and what is let back has yet to count as serving."""
+    return any(each.why.startswith((TAKES_OUT, LETS_BACK)) for each in made)
 
 
 def _marks(slot: Slot) -> Iterator[Patch]:
@@ -163,12 +165,12 @@ def _marks(slot: Slot) -> Iterator[Patch]:
             yield _patch(pod, "false", NEXT_TO_GO - 1, None, TAKES_OUT + wrong)
     elif pod.verdict.kind in (ATTESTED, UNCONFIRMED):
         if pod.taken_out:
-            yield _patch(pod, "true", None, pod.process, "lets it back into its Services")
+            yield _patch(pod, "true", None, pod.process, LETS_BACK)
         elif pod.attested_as != pod.process:
             meta = {"uid": pod.uid, "annotations": {names.ANNOTATION_ATTESTED: pod.process}}
             yield Patch("v1", "Pod", pod.name, {"metadata": meta}, "notes that it attested its files")
     elif pod.verdict.kind == UNEXPECTED and pod.taken_out:
-        yield _patch(pod, "true", None, None, "lets it back into its Services")
+        yield _patch(pod, "true", None, None, LETS_BACK)
 
 
 def _patch(pod: Pod, serves: str, cost: int | None, attested: str | None, why: str) -> Patch:

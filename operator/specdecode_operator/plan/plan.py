@@ -113,7 +113,7 @@ def _plan_revisions(
     as_it_is = {r: arm.replicas for r, arm in it.arms.items()}
     move = Move(as_it_is) if missing_api else next_move(it.arms, goal, view, it.now)
     attested = tuple(attestation.marks(it.arms.values()))
-    if attestation.takes_out(attested):
+    if attestation.changes_who_serves(attested):
         move = replace(move, replicas=as_it_is, done=False, again=it.now + SOON)
     weights = _weights(it, move, view, settle)
     route = httproute.build(owner, road, weights) if routes and road else None

@@ -88,6 +88,21 @@ def test_a_workload_does_not_come_back_with_the_slot_that_a_pod_taken_out_still_
     assert serving.replicas() == {first: 3}
 
 
+def test_no_slot_is_given_up_in_the_plan_that_lets_its_pods_back(serving: Fleet) -> None:
+    """That plan still counts them as lost already, and would take a pod that serves again."""
+    first = stable(serving)
+    serving.edit(lambda it: it.set("spec.minAvailable", 3))
+    serving.lies[IMAGE] = Garbled("noise")
+    serving.reconcile()
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.lies.clear()
+    serving.reconcile()
+    assert serving.serving() == 3
+    assert serving.replicas()[first] == 3
+    serving.settle()
+    assert serving.serving() == 3
+
+
 # --- An answer that isn't understood is no attestation ----------------------------------------------------------------
 
 
