@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from misbehaving import drip, endless, never
 
 from specdecode_operator.api import names
 from specdecode_operator.apply.attest import TRIES, Attestor, Pace
@@ -154,27 +155,6 @@ def answering(response: Callable[[], web.StreamResponse]) -> Handler:
         return response()
 
     return answer
-
-
-async def never(_: web.Request) -> web.StreamResponse:
-    await asyncio.Event().wait()
-    raise AssertionError("unreachable")
-
-
-async def drip(request: web.Request) -> web.StreamResponse:
-    """Headers at once, and then a byte now and then."""
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(b" ")
-        await asyncio.sleep(0.02)
-
-
-async def endless(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(b" " * 65536)
 
 
 # --- What is told -----------------------------------------------------------------------------------------------------

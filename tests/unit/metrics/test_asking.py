@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from misbehaving import drip, endless, never
 from scraped import PATIENT, QUESTION, Handler, Standin, pod
 
 from specdecode_operator.metrics.backends import Backend
@@ -35,27 +36,6 @@ def answering(make: Callable[[], web.StreamResponse]) -> Handler:
 
 def saying(document: Any) -> Handler:
     return answering(lambda: web.json_response(document))
-
-
-async def never(_: web.Request) -> web.StreamResponse:
-    await asyncio.Event().wait()
-    raise AssertionError("unreachable")
-
-
-async def drip(request: web.Request) -> web.StreamResponse:
-    """Headers at once, then a byte now and then."""
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(b" ")
-        await asyncio.sleep(0.02)
-
-
-async def endless(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(b" " * 65536)
 
 
 async def hang_up(request: web.Request) -> web.StreamResponse:
