@@ -17,6 +17,7 @@ import tempfile
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +39,15 @@ LAUNCH = frozenset({"cuda_runtime", "cuda_driver"})
 
 KERNELS = 12
 """Rows of the table of kernels."""
+
+BRACKETED = {"propose_gpu": "propose", "drafter_gpu": "drafter", "target_forward_gpu": "target forward"}
+"""Device span -> the phase whose kernels it claims to bracket."""
+
+TELEMETRY = "telemetry's "
+"""Before the name of a span that the series took itself."""
+
+SAMPLED_EVERY = 3
+"""Each how many traced steps telemetry samples, for enough of them in one request."""
 
 
 @dataclass(frozen=True)
@@ -187,9 +197,10 @@ def text(found: Profile, measured: Mapping[str, Sequence[float]]) -> str:
     host = [[name, *(f"{of.get(name, 0.0):.0f}" for of in (found.host, found.own, found.idle))] for name in names]
     kernels = [[name[:80], f"{time:.1f}", f"{found.launches[name]:.1f}"] for name, time in found.kernels.items()]
     agree = [
-        [span, f"{1e6 * statistics.median(measured[span]):.1f}", f"{found.spans[phase]:.1f}"]
-        for span, phase in (("propose_gpu", "propose"), ("drafter_gpu", "drafter"))
-        if measured.get(span) and phase in found.spans
+        [name, f"{1e6 * statistics.median(measured[name]):.1f}", f"{found.spans[phase]:.1f}"]
+        for span, phase in BRACKETED.items()
+        for name in (span, f"{TELEMETRY}{span}")
+        if measured.get(name) and phase in found.spans
     ]
     lines = [
         f"{found.steps} steps of {found.step:.0f} us; the device is busy for {found.busy:.0f} us of each.",
@@ -237,8 +248,32 @@ def phases(llm: Any, runner: Any) -> list[Wrapped]:
         (runner.model_state, "postprocess_state", "postprocess state"),
         (runner.speculator, "propose", "propose"),
         *((graphs, "run_fullgraph", "drafter") for graphs in vars(runner.speculator).values()),
+        *((graphs, "run_fullgraph", "target forward") for graphs in vars(runner).values()),
     ]
     return [wrapped for of, name, label in places for wrapped in engine.each(of, name, named(label))]
+
+
+@contextmanager
+def telemetry(into: dict[str, list[float]]) -> Iterator[None]:
+    """Within the block, the device spans that the series' own telemetry reads; nothing from a stock tree."""
+    try:
+        from specdecode_engine.telemetry import layout, worker
+    except ModuleNotFoundError:
+        yield
+        return
+    ring = worker.taken().ring
+    count = ring._observe
+
+    def observe(span: int, cell: int, seconds: float) -> None:
+        into.setdefault(f"{TELEMETRY}{layout.SPANS[span].name}", []).append(seconds)
+        count(span, cell, seconds)
+
+    every, worker.step.every = worker.step.every, SAMPLED_EVERY
+    try:
+        with engine.in_place([(ring, "_observe", observe)]):
+            yield
+    finally:
+        worker.step.every = every
 
 
 def record(method: str, file: Path) -> dict[str, list[float]]:
@@ -260,6 +295,7 @@ def record(method: str, file: Path) -> dict[str, list[float]]:
         with (
             engine.in_place(phases(llm, runner)),
             engine.Spans(runner).taken(measured),
+            telemetry(measured),
             profiler(activities=activities) as traced,
         ):
             client.ask(arms.tokens("traced", arms.TAIL), TOKENS)

@@ -48,21 +48,27 @@ def add(file: Path, line: Mapping[str, Any]) -> None:
 
 
 def read(file: Path) -> Round:
-    """A file's content up to where it breaks off, if it does.
-
-    Raises ValueError, naming the file, if it does not begin as a round of this format.
-    """
-    lines = [json.loads(line) for line in _whole_lines(file)]
-    if not lines or lines[0].get("format") != FORMAT:
-        raise ValueError(f"{file}: not the raw file of a campaign in format {FORMAT}")
-    found = Round(lines[0])
-    for line in lines[1:]:
+    """A round's file.  Raises ValueError as `lines` does."""
+    head, *rest = lines(file)
+    found = Round(head)
+    for line in rest:
         if "ready" in line:
             found.ready[line["ready"]] = line
         elif "failed" in line:
             found.failed[line["failed"]] = line["said"]
         else:
             found.visits.append(line)
+    return found
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """A file's lines up to where it breaks off, if it does.
+
+    Raises ValueError, naming the file, if it does not begin with a head of this format.
+    """
+    found = [json.loads(line) for line in _whole_lines(file)]
+    if not found or found[0].get("format") != FORMAT:
+        raise ValueError(f"{file}: not the raw file of a measurement in format {FORMAT}")
     return found
 
 
