@@ -1,53 +1,65 @@
-"""What telemetry costs: pairs of requests -> a ratio.  The measurement itself needs a GPU."""
+"""What sampling costs: steps and their turns -> a part of a step.  The measurement itself needs a GPU."""
 
-from itertools import islice
-
+import numpy as np
 import pytest
 from bench.gpu import overhead
 
-HEAD = {"method": "dspark", "facts": {"vllm": "0.33.0", "device": "a device"}}
+EVERY = 17
+HEAD = {"method": "dspark", "every": EVERY, "facts": {"vllm": "0.33.0", "device": "a device"}}
 
 
-def requests(pairs: int, *, cost: float) -> list[dict[str, object]]:
-    """Of a machine that becomes slower all the time; each 17th step with telemetry costs 17 times `cost` more."""
+def requests(cost: float, count: int = 40, steps: int = 680) -> list[dict[str, list[float]]]:
+    """Of a host that changes its speed every 40 steps and stalls in one of fifty.
 
-    def steps(at: int, on: bool) -> list[float]:
-        base = 4e-3 * (1 + at / 1000)
-        return [base * (1 + 17 * cost * (on and step % 17 == 0)) for step in range(340)]
-
-    return [{"on": on, "steps": steps(at, on)} for at, on in enumerate(islice(overhead.order(1), 2 * pairs))]
-
-
-def test_every_pair_has_both_in_either_order() -> None:
-    asked = list(islice(overhead.order(1), 200))
-    firsts = asked[::2]
-    assert [not on for on in firsts] == asked[1::2]
-    assert 30 < sum(firsts) < 70
-
-
-@pytest.mark.parametrize("cost", [0.0, 0.002])
-def test_the_cost_of_a_step_is_found_on_a_machine_that_drifts(cost: float) -> None:
-    found = overhead.cost(requests(100, cost=cost))
-    assert found is not None
-    assert found.interval is not None
-    assert found.ratio == pytest.approx(1 + cost, abs=3e-4)
-    assert found.interval[0] < 1 + cost < found.interval[1]
-    assert found.sweeps == 100
+    The sampled step takes 9/10 of what the stride pays, the one after it the rest.
+    """
+    rng = np.random.default_rng(7)
+    found = []
+    for at in range(count):
+        turns = (np.arange(steps) + at) % EVERY
+        speed = np.repeat(np.exp(rng.normal(0, 0.25, steps // 40)), 40)
+        stalls = np.where(rng.random(steps) < 0.02, 2.0, 1.0)
+        paid = 1 + EVERY * cost * (0.9 * (turns == 0) + 0.1 * (turns == 1))
+        times = 4e-3 * speed * stalls * paid * np.exp(rng.normal(0, 0.02, steps))
+        found.append({"steps": list(times), "turns": list(turns)})
+    return found
 
 
-def test_a_request_without_its_other_half_is_left_out() -> None:
-    asked = requests(3, cost=0.0)
-    found = overhead.cost(asked[:-1])
-    assert found is not None
-    assert found.sweeps == 2
+@pytest.mark.parametrize("cost", [0.0, 0.002, 0.01])
+def test_the_cost_is_found_on_a_host_that_changes_its_speed(cost: float) -> None:
+    of_turn = overhead.by_turn(requests(cost), EVERY)
+    low, high = overhead.interval(of_turn, draws=100)
+    assert overhead.cost(of_turn) == pytest.approx(cost, abs=6e-4)
+    assert low <= overhead.cost(of_turn) <= high
+    assert high - low < 2e-3
+
+
+def test_a_step_is_beside_those_around_it() -> None:
+    steps = [1.0] * 20 + [3.0] + [1.0] * 20
+    found = overhead.relative(steps)
+    assert len(found) == len(steps) - overhead.AROUND + 1
+    assert found[20 - overhead.AROUND // 2] == 3.0
+    assert sum(found == 1.0) == len(found) - 1
+
+
+def test_turns_keep_their_steps_when_the_ends_are_left_out() -> None:
+    slow = [
+        {"steps": [2.0 if at % EVERY == 3 else 1.0 for at in range(100)], "turns": [at % EVERY for at in range(100)]}
+    ]
+    means = [float(times.mean()) for times in overhead.by_turn(slow, EVERY)]
+    assert means[3] == 2.0
+    assert means[:3] + means[4:] == [1.0] * (EVERY - 1)
+
+
+def test_a_request_shorter_than_the_window_is_left_out() -> None:
+    short = {"steps": [1.0] * 5, "turns": [0] * 5}
+    assert list(map(len, overhead.by_turn([*requests(0.0, 2), short], EVERY))) == list(
+        map(len, overhead.by_turn(requests(0.0, 2), EVERY))
+    )
 
 
 def test_the_sentence_has_the_figures() -> None:
-    said = overhead.text(HEAD, requests(50, cost=0.002))
-    assert "vLLM 0.33.0, dspark, a device" in said
-    assert "1.00" in said
-    assert "50 pairs" in said
-
-
-def test_too_few_requests_are_said_to_be() -> None:
-    assert overhead.text(HEAD, requests(1, cost=0.0)) == "2 requests are too few to compare."
+    said = overhead.text(HEAD, requests(0.002, 4))
+    assert "vLLM 0.33.0, dspark, a device: sampling each 17th step costs 0." in said
+    assert f"from {4 * (680 - overhead.AROUND + 1)} steps" in said
+    assert "0: +" in said

@@ -15,7 +15,10 @@ from typing import Any
 from specdecode_engine.telemetry.layout import BOUNDS, CELLS, DROPPED, SPANS
 
 SHIP_EVERY = 0.1
-"""Seconds between shipments, at least."""
+"""Seconds between shipments, at least, where a step takes about as long: on a CPU."""
+
+SHIP_EVERY_ON_DEVICE = 1.0
+"""The same where a step takes milliseconds: a shipment costs as much of one as all hooks of a sampled step."""
 
 STARTED = time.time()
 """When this process began to count, in seconds since 1970: it moves when the engine is started anew."""
@@ -47,7 +50,8 @@ class Row:
 class Increments:
     """The worker's side: observe in a step, drain now and then."""
 
-    def __init__(self) -> None:
+    def __init__(self, ship_every: float | None = None) -> None:
+        self._ship_every = SHIP_EVERY if ship_every is None else ship_every
         self._buckets = array("I", bytes(4 * _HISTOGRAMS * BUCKETS))
         self._sums = array("d", bytes(8 * _HISTOGRAMS))
         self._dropped = array("I", bytes(4 * len(DROPPED)))
@@ -69,8 +73,8 @@ class Increments:
         self._pending = True
 
     def drain(self, now: float) -> bytes | None:
-        """What was counted since the last drain; None if nothing was, or less than SHIP_EVERY seconds ago."""
-        if not self._pending or now - self._shipped < SHIP_EVERY:
+        """What was counted since the last drain; None if nothing was, or it was too short a while ago."""
+        if not self._pending or now - self._shipped < self._ship_every:
             return None
         self._shipped, self._pending = now, False
         rows = [index for index in range(_HISTOGRAMS) if self._touched[index]]

@@ -21,8 +21,8 @@ T = TypeVar("T")
 class Recorder:
     """Spans of the current step, counted into the cell of its batch."""
 
-    def __init__(self, make_event: Callable[[], Event]) -> None:
-        self.increments = Increments()
+    def __init__(self, make_event: Callable[[], Event], ship_every: float | None = None) -> None:
+        self.increments = Increments(ship_every)
         self.ring: Ring[Any] = Ring(make_event, observe=self.increments.observe, drop=self.increments.drop)
         self._cell = 0
         self._began = 0.0

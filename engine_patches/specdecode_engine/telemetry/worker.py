@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from specdecode_engine import toggles
 from specdecode_engine.telemetry import ranks, recorder, sampling
+from specdecode_engine.telemetry.increments import SHIP_EVERY_ON_DEVICE
 from specdecode_engine.telemetry.layout import SPAN_INDEX
 from specdecode_engine.telemetry.recorder import Recorder
 
@@ -33,7 +34,7 @@ def taken() -> Recorder:
     step.every = sample_every()
     if device_name() == "cpu":
         return recorder.on_cpu()
-    return Recorder(functools.partial(torch.cuda.Event, enable_timing=True))
+    return Recorder(functools.partial(torch.cuda.Event, enable_timing=True), SHIP_EVERY_ON_DEVICE)
 
 
 @functools.cache

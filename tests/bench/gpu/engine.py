@@ -102,7 +102,7 @@ class Spans:
         measured = self._host | {
             name: [start.elapsed_time(end) * 1e-3 for start, end in pairs] for name, pairs in self._device.items()
         }
-        into.update({name: _rounded(values[LED_IN:]) for name, values in measured.items()})
+        into.update({name: rounded(values[LED_IN:]) for name, values in measured.items()})
 
     def _timed(self, name: str, run: Run) -> Run:
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -228,10 +228,10 @@ class Client:
             self._engine.step()
         took = [after - before for before, after in itertools.pairwise(stamps)]
         emitted = [after - before for before, after in itertools.pairwise(counts)]
-        return Asked(cached, took[0], _rounded(took[1:]), emitted[1:])
+        return Asked(cached, took[0], rounded(took[1:]), emitted[1:])
 
 
-def _rounded(seconds: Sequence[float]) -> list[float]:
+def rounded(seconds: Sequence[float]) -> list[float]:
     """To a tenth of a microsecond: no clock here is finer."""
     return [round(value, 7) for value in seconds]
 

@@ -1,80 +1,98 @@
-"""What telemetry costs a decode step: on against off, request by request, within one engine of this process.
+"""What telemetry costs a decode step: its sampled steps beside those between them, in one engine of this process.
 
     PYTHONPATH=<patched site folder>:tests python3 -m bench.gpu.overhead --method dspark --out OUT/overhead.json.gz
     PYTHONPATH=tests python3 -m bench.gpu.overhead --read OUT/overhead.json.gz
 
-Two starts of an engine differ by more than telemetry may cost.  So one engine serves both: the switch that it read at
-its start is turned between requests, which leaves what `SPECDECODE_DISABLE=telemetry` leaves, but for the event at the
-start of each CUDA graph.  That event is in both; its cost is in the campaign's own comparison of two engines.
+Two starts of an engine differ by a hundred times what telemetry may cost, and a host that is shared changes its speed
+within a second.  So each step is compared with the steps around it, and the steps are folded by their turn in
+telemetry's stride: what the turns of a sampled step take beyond the others is what sampling costs, spread over the
+stride.  What the hooks cost in the other steps, a look at a flag each, is in all turns alike and `make bench-telemetry`
+shows it; the event at the start of each CUDA graph is in all steps too.
 """
 
 import argparse
-import math
 import os
-import random
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bench.gpu import arms, engine, models, ratios, raw
+import numpy as np
+from bench.gpu import arms, engine, models, raw
 from bench.gpu.engine import Setup
-from bench.gpu.ratios import Ratio
+from bench.gpu.ratios import DRAWS, LEVEL
 from bench.gpu.raw import FORMAT
 
-TOKENS = 1024
-"""Tokens of each answer: some 340 steps, 20 of them sampled."""
+TOKENS = 2048
+"""Tokens of each answer: some 680 steps, 40 of them sampled."""
 
-WARM = 4
-"""Requests of each kind that come first and are not counted."""
+AROUND = 17
+"""Steps around one, itself among them, whose median it is compared with."""
 
-
-def order(seed: int) -> Iterator[bool]:
-    """On or off, request by request, without end: pairs of both, each in a random order."""
-    rng = random.Random(f"{seed}/overhead")
-    while True:
-        first = rng.random() < 0.5
-        yield first
-        yield not first
+TRIMMED = 0.1
+"""Part of a turn's steps left out at either end: what a shared host does to a step in ten says nothing of telemetry."""
 
 
-def cost(requests: Sequence[Mapping[str, Any]]) -> Ratio | None:
-    """A step with telemetry over one without it, from requests in the order in which they were asked.
+def relative(steps: Sequence[float]) -> np.ndarray:
+    """Each step over the median of those around it; shape (steps - AROUND + 1,), the ends left out."""
+    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(steps), AROUND)
+    return windows[:, AROUND // 2] / np.median(windows, axis=1)
 
-    Each pair gives one ln ratio of the requests' mean times of a step; the mean, because each so many steps pay.  A
-    last request without its other half is left out.
+
+def by_turn(requests: Sequence[Mapping[str, Any]], every: int) -> list[np.ndarray]:
+    """Turn -> the relative times of all steps with that turn, of requests with a step that has others around it."""
+    long = [request for request in requests if len(request["steps"]) >= AROUND]
+    times = np.concatenate([relative(request["steps"]) for request in long])
+    turns = np.concatenate([request["turns"][AROUND // 2 : -(AROUND // 2)] for request in long])
+    return [times[turns == turn] for turn in range(every)]
+
+
+def cost(of_turn: Sequence[np.ndarray]) -> float:
+    """What the stride takes beyond its median turn, over what it would take without, less 1.
+
+    A turn's value is its trimmed mean.  Only turns that are sampled, or read what a sampled one left, can be above the
+    median by more than noise; the median is one of the others.
     """
-    pairs = [
-        pair
-        for pair in zip(requests[::2], requests[1::2], strict=False)
-        if {request["on"] for request in pair} == {True, False}
-    ]
-    return ratios.ratio({0: [_log(pair, True) - _log(pair, False) for pair in pairs]})
+    means = [_trimmed(times) for times in of_turn]
+    return statistics.fmean(means) / statistics.median(means) - 1
 
 
-def _log(pair: Sequence[Mapping[str, Any]], on: bool) -> float:
-    return math.log(next(statistics.fmean(request["steps"]) for request in pair if request["on"] == on))
+def _trimmed(times: np.ndarray) -> float:
+    cut = int(TRIMMED * len(times))
+    return float(np.sort(times)[cut : len(times) - cut].mean())
+
+
+def interval(of_turn: Sequence[np.ndarray], seed: int = 1, draws: int = DRAWS // 10) -> tuple[float, float]:
+    """95% percentile bootstrap interval of `cost`, over the steps of each turn."""
+    rng = np.random.default_rng(seed)
+    found = [cost([rng.choice(times, len(times)) for times in of_turn]) for _ in range(draws)]
+    low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def text(head: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence with what came of it."""
-    found = cost(requests)
-    if found is None or found.interval is None:
-        return f"{len(requests)} requests are too few to compare."
-    low, high = found.interval
-    off = statistics.median(statistics.fmean(request["steps"]) for request in requests if not request["on"])
+    """What came of it: a sentence, and the turns that stand out."""
+    of_turn = by_turn(requests, head["every"])
+    steps = sum(map(len, of_turn))
+    low, high = interval(of_turn)
+    means = [_trimmed(times) for times in of_turn]
+    base = statistics.median(means)
+    step = statistics.median(step for request in requests for step in request["steps"])
+    turns = ", ".join(f"{turn}: {1e2 * (mean / base - 1):+.2f}%" for turn, mean in enumerate(means))
+    engine_was = f"vLLM {head['facts']['vllm']}, {head['method']}, {head['facts']['device']}"
     return (
-        f"vLLM {head['facts']['vllm']}, {head['method']}, {head['facts']['device']}: a step takes {1e3 * off:.3f} ms "
-        f"without telemetry, and with it {found.ratio:.5f} times as long, 95% interval {low:.5f} to {high:.5f}, "
-        f"from {found.sweeps} pairs of requests."
+        f"{engine_was}: sampling each {head['every']}th step costs {1e2 * cost(of_turn):.3f}% of a step, 95% interval "
+        f"{1e2 * low:.3f}% to {1e2 * high:.3f}%, from {steps} steps of {1e3 * step:.3f} ms (median).\n"
+        f"By turn, beside the median turn: {turns}"
     )
 
 
 def record(method: str, file: Path, seconds: float, seed: int = 1) -> None:
-    """Ask for so long, the engine's start included, and keep each request's steps in `file`."""
+    """Ask for so long, the engine's start included, and keep each request's steps and their turns in `file`."""
     begun = time.monotonic()
     os.environ |= engine.ENVIRONMENT
     from specdecode_engine.telemetry import worker
@@ -82,16 +100,30 @@ def record(method: str, file: Path, seconds: float, seed: int = 1) -> None:
     with tempfile.TemporaryDirectory() as folder:
         models.write(Path(folder), method)
         llm = engine.start(Setup(models=folder, method=method, seed=seed))
-        client = engine.Client(llm, engine.Spans(engine.runner_of(llm)), seed=seed)
         file.unlink(missing_ok=True)
-        raw.add(file, {"format": FORMAT, "overhead": "telemetry", "method": method, "facts": engine.facts()})
-        for asked, on in enumerate(order(seed)):
+        asked = _asked(llm, worker.step, seed)
+        next(asked)
+        head = {"format": FORMAT, "overhead": "telemetry", "method": method, "every": worker.step.every}
+        raw.add(file, head | {"facts": engine.facts()})
+        for request in asked:
+            raw.add(file, request)
             if time.monotonic() - begun > seconds:
                 return
-            worker.ENABLED = on
-            request = client.ask(arms.tokens(f"{seed}/overhead/{asked}", arms.TAIL), TOKENS)
-            if asked >= 2 * WARM:
-                raw.add(file, {"on": on, "steps": request.steps[engine.LED_IN :]})
+
+
+def _asked(llm: Any, of_worker: Any, seed: int) -> Iterator[dict[str, Any]]:
+    """Requests without end, one after the other: seconds of each decode step, and the turn at its end."""
+    prefix = arms.prefix(seed)
+    for at in range(sys.maxsize):
+        prompt = {"prompt_token_ids": [*prefix, *arms.tokens(f"{seed}/overhead/{at}", arms.TAIL)]}
+        llm.add_request(str(at), prompt, engine.greedy(TOKENS))
+        stamps, turns = [], []
+        while llm.has_unfinished_requests():
+            if llm.step():
+                stamps.append(time.perf_counter())
+                turns.append(of_worker.turn)
+        steps = [after - before for before, after in pairwise(stamps)]
+        yield {"steps": engine.rounded(steps[engine.LED_IN :]), "turns": turns[1:][engine.LED_IN :]}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
