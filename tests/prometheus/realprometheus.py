@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -16,16 +17,11 @@ from typing import Any
 
 import pytest
 import yaml
-from exporters import Exporters
+from exporters import Exporters, Past, target
 
 from specdecode_local import paths
-from specdecode_operator.gates.windows import Grid
 from specdecode_operator.metrics.backends import Backend
 
-SCRAPE = "1s"
-INTERVAL = 4.0
-"""What is said to the program: four times the truth, so that a machine that is busy loses no window by it."""
-WINDOW = 8.0
 WAIT = 300.0
 """Seconds until waiting has failed; only then is it a failure."""
 
@@ -37,13 +33,27 @@ def until(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.1)
 
 
+def configuration(port: int) -> dict[str, Any]:
+    """The past as it is told, labels and times included; the live pod each second, labelled by its target."""
+    address = f"127.0.0.1:{port}"
+    past = {"honor_labels": True, "static_configs": [{"targets": [address]}]}
+    live = {"static_configs": [{"targets": [address], "labels": target("live")}]}
+    return {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+        "scrape_configs": [
+            {"job_name": "past", "metrics_path": "/past", "scrape_interval": "5s", "scrape_timeout": "5s", **past},
+            {"job_name": "live", "metrics_path": "/live", **live},
+        ],
+    }
+
+
 @dataclass
 class Prometheus:
     """The process, and its API."""
 
     folder: Path
-    port: int
     exporters: Exporters
+    port: int = 0
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -54,24 +64,20 @@ class Prometheus:
     def log(self) -> str:
         return (self.folder / "log").read_text()
 
-    def configure(self, pods: set[str]) -> None:
-        """Scrape these, `twice` by two jobs, `other` as another revision's."""
-        jobs = [_job(uid, uid, self.exporters.port) for uid in sorted(pods)]
-        jobs.append(_job("twice-again", "twice", self.exporters.port))
-        document = {"global": {"scrape_interval": SCRAPE, "scrape_timeout": SCRAPE}, "scrape_configs": jobs}
-        (self.folder / "prometheus.yaml").write_text(yaml.safe_dump(document))
-
     def start(self) -> None:
         binary = paths.binary("prometheus")
         if not binary.exists():
             pytest.fail(f"{binary} is missing: `make up` builds it", pytrace=False)
+        (self.folder / "prometheus.yaml").write_text(yaml.safe_dump(configuration(self.exporters.port)))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
         self.process = subprocess.Popen(
             [
                 binary,
                 f"--config.file={self.folder / 'prometheus.yaml'}",
                 f"--storage.tsdb.path={self.folder / 'data'}",
                 f"--web.listen-address=127.0.0.1:{self.port}",
-                "--web.enable-lifecycle",
                 "--log.level=warn",
             ],
             stdout=subprocess.DEVNULL,
@@ -93,11 +99,6 @@ class Prometheus:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
 
-    def reload(self) -> None:
-        request = urllib.request.Request(f"{self.url}/-/reload", method="POST")
-        with urllib.request.urlopen(request, timeout=60) as response:
-            assert response.status == 200
-
     def query(self, text: str) -> list[dict[str, Any]]:
         """What a person sees who pastes a query: no time, no limit."""
         address = f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': text})}"
@@ -105,33 +106,13 @@ class Prometheus:
             result: list[dict[str, Any]] = json.load(response)["data"]["result"]
         return result
 
-    def scraped(self, uid: str, since: float) -> bool:
-        """Whether the pod was scraped after a time."""
-        return any(float(row["value"][1]) > since for row in self.query(f'timestamp(up{{pod_uid="{uid}"}})'))
-
-
-def _job(name: str, uid: str, port: int) -> dict[str, Any]:
-    target = {
-        "namespace": "team",
-        "pod": f"chat-{uid}",
-        "pod_uid": uid,
-        "node": f"node-{uid}",
-        "specdecode_name": "chat",
-        "specdecode_revision": "new" if uid == "other" else "old",
-    }
-    static = {"targets": [f"127.0.0.1:{port}"], "labels": {**target, "__metrics_path__": f"/{uid}"}}
-    return {"job_name": name, "static_configs": [static]}
-
 
 @dataclass(frozen=True)
 class History:
     """What was scraped, and in which windows."""
 
     prometheus: Prometheus
-    exporters: Exporters
-    grid: Grid
-    began: float
-    """When nothing had been scraped yet."""
+    past: Past
 
     @property
     def backend(self) -> Backend:
