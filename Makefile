@@ -20,7 +20,9 @@ AT_ONCE ?= 4
 
 .PHONY: help
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1mmake %-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@[ -t 1 ] && bold=$$'\033[1m' plain=$$'\033[0m' || bold= plain=
+	awk -F':.*## ' -v bold="$$bold" -v plain="$$plain" \
+	    '/^[a-z-]+:.*## / {printf "  %smake %-14s%s %s\n", bold, $$1, plain, $$2}' $(MAKEFILE_LIST)
 
 # --- set-up ---------------------------------------------------------------------------------------------------------
 $(VENV)/.ready: requirements/dev.lock pyproject.toml requirements/bootstrap.lock
@@ -78,24 +80,24 @@ bench-gpu: ## stock vLLM against patched on this machine's GPU: STOCK=dir PATCHE
 	@PYTHONPATH=tests:engine_patches $(PYTHON) -m bench.gpu $(foreach name,STOCK PATCHED LINE METHOD OUT MINUTES,$(if $($(name)),--$(shell tr A-Z a-z <<< $(name)) $($(name))))
 
 # --- checks ---------------------------------------------------------------------------------------------------------
-.PHONY: test lint format unit cluster-test prometheus-test crd lock
+.PHONY: test beside lint format unit cluster-test crd lock
 test: venv ## everything: lint, types, layers, unit, property, chart and cluster tests
-	@$(MAKE) --no-print-directory --jobs=2 lint up
-	$(LOCAL) images $(TESTED)
-	$(LOCAL) trays
-	$(PY) -m pytest --numprocesses $(AT_ONCE) -m "not wheels and not scrapes" tests
+	@$(MAKE) --no-print-directory --jobs=2 beside cluster-test
+
+# What needs no cluster runs while the cluster's tests wait, on the processor time that they leave: it holds up none of
+# them. It is told in one piece, at its end.
+beside: venv
+	@log=$$(mktemp)
+	trap 'cat $$log; rm $$log' EXIT
+	chrt --idle 0 $(MAKE) --no-print-directory lint unit > $$log 2>&1
 
 unit: venv ## unit, property and patch tests: no cluster needed
 	@$(PY) -m pytest --numprocesses auto --dist worksteal -m "not wheels" tests/unit tests/property tests/engine
 
-cluster-test: up ## the tests on the real control plane alone
+cluster-test: up ## the tests on the real control plane and of the real Prometheus alone
 	@$(LOCAL) images $(TESTED)
 	$(LOCAL) trays
-	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/cluster
-
-prometheus-test: venv ## samples of a real Prometheus that scrapes each second; on a machine with nothing else to do
-	@$(LOCAL) build prometheus
-	$(PY) -m pytest tests/prometheus
+	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/prometheus tests/cluster
 
 lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is fresh
 	@$(VENV)/bin/ruff check .
