@@ -190,8 +190,8 @@ STARTED = (
     Row(
         "a claim that is not there",
         mount({"persistentVolumeClaim": {"claimName": "nowhere"}}),
-        names.REASON_UNSCHEDULABLE,
-        ('persistentvolumeclaim "nowhere" not found',),
+        names.REASON_CONFIG_MISSING,
+        ("no PersistentVolumeClaim 'nowhere'",),
     ),
     Row(
         "a node label that no node has",

@@ -19,6 +19,10 @@ CONFIG_REASONS: Final = frozenset({"CreateContainerConfigError", "CreateContaine
 WORDS: Final = 600
 """Characters of a container's last words that a condition repeats."""
 
+ABSENT_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]*)" not found')
+COLOURS: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""Control sequences of a terminal (ECMA-48 5.4), which engines log for colours."""
+
 
 @dataclass(frozen=True)
 class Trouble:
@@ -37,9 +41,7 @@ def of_pod(pod: Pod, warning: str | None) -> Trouble | None:
         return None
     scheduled = condition(pod.raw, "PodScheduled") or {}
     if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
-        return Trouble(
-            names.REASON_UNSCHEDULABLE, f"pod {pod.name} fits no node: {_clip(scheduled.get('message', ''))}"
-        )
+        return _unplaced(pod.name, scheduled.get("message", ""))
     status = pod.raw.get("status") or {}
     for state in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         trouble = _of_container(pod.name, state)
@@ -48,6 +50,16 @@ def of_pod(pod: Pod, warning: str | None) -> Trouble | None:
     if warning and not any(s.get("ready") for s in status.get("containerStatuses") or ()):
         return Trouble(names.REASON_CONFIG_MISSING, f"pod {pod.name} can't start: {_clip(warning)}")
     return None
+
+
+def _unplaced(pod: str, words: str) -> Trouble:
+    """The scheduler blames its nodes for a claim that nobody made, too."""
+    if claim := ABSENT_CLAIM.search(words):
+        return Trouble(
+            names.REASON_CONFIG_MISSING,
+            f"pod {pod} can't start: its namespace has no PersistentVolumeClaim {_clip(claim[1])!r}",
+        )
+    return Trouble(names.REASON_UNSCHEDULABLE, f"pod {pod} fits no node: {_clip(words)}")
 
 
 def _of_container(pod: str, state: Json) -> Trouble | None:
@@ -90,12 +102,18 @@ def of_workload(workload: Json) -> Trouble | None:
     return None
 
 
+def _plain(text: str) -> str:
+    """One line without colours. What else would move a terminal's cursor, or hide what follows, shows as its escape."""
+    line = " ".join(COLOURS.sub("", text).split())
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line)
+
+
 def _clip(text: str) -> str:
-    text = " ".join(text.split())
+    text = _plain(text)
     return text if len(text) <= WORDS else text[: WORDS - 1] + "…"
 
 
 def _tail(text: str) -> str:
     """The end of it: a traceback's last lines say what happened."""
-    text = " ".join(text.split())
+    text = _plain(text)
     return text if len(text) <= WORDS else "…" + text[-(WORDS - 1) :]

@@ -131,6 +131,35 @@ def test_a_pod_that_fits_no_node_is_unschedulable(stuck: Fleet) -> None:
     assert "Insufficient nvidia.com/gpu" in stuck.condition("Progressing")["message"]
 
 
+def test_a_claim_that_nobody_made_is_missing_rather_than_a_node_for_it(stuck: Fleet) -> None:
+    words = '0/19 nodes are available: persistentvolumeclaim "cache" not found. not found.'
+    candidate_pod(stuck)["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    ]
+    stuck.reconcile()
+    progressing = stuck.condition("Progressing")
+    assert progressing["reason"] == names.REASON_CONFIG_MISSING
+    assert "its namespace has no PersistentVolumeClaim 'cache'. " in progressing["message"]
+    assert "not found" not in progressing["message"]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("\x1b[0;36m(EngineCore pid=7)\x1b[0;0m no memory", "its last words: (EngineCore pid=7) no memory."),
+        ("\x1b]0;title\x07done", r"its last words: \x1b]0;title\x07done."),
+        ("\u202egnp.exe \x00 \x9b2J", r"its last words: \u202egnp.exe \x00 \x9b2J."),
+        ("Ladevorgang\r\n\t50 % …", "its last words: Ladevorgang 50 % …"),
+    ],
+)
+def test_last_words_reach_no_terminal_as_commands(stuck: Fleet, written: str, shown: str) -> None:
+    state = container_state(lastState={"terminated": {"exitCode": 1, "reason": "Error", "message": written}})
+    candidate_pod(stuck)["status"]["containerStatuses"] = [{**state, "restartCount": 1}]
+    made = stuck.reconcile()
+    assert shown in stuck.condition("Progressing")["message"]
+    assert any(shown in event.message for event in made.events)
+
+
 def test_a_quota_is_said_in_the_api_servers_words(stuck: Fleet) -> None:
     pod = candidate_pod(stuck)
     revision = pod["metadata"]["labels"][names.LABEL_REVISION]
