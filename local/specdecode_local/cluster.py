@@ -31,6 +31,7 @@ from specdecode_local import (
     ports,
     privilege,
     process,
+    reach,
     sysctls,
     teardown,
 )
@@ -261,10 +262,4 @@ def _say_end(progress: Progress, outcomes: dict[str, Outcome], changed: bool, se
         progress.say(f"The cluster is up, after {elapsed(seconds)}.")
     else:
         progress.say(f"The cluster was up already; nothing was changed ({elapsed(seconds)}).")
-    progress.say(
-        f"  kubectl     export KUBECONFIG={paths.KUBECONFIG} PATH={paths.binaries()}:$PATH\n"
-        f"  gateway     http://{addresses.LOOPBACK}:{addresses.GATEWAY_PORT}\n"
-        f"  Prometheus  http://{addresses.LOOPBACK}:{addresses.PROMETHEUS_PORT}\n"
-        f"  registry    {addresses.REGISTRY}\n"
-        f"  logs        {paths.LOGS}"
-    )
+    progress.say(reach.told())

@@ -204,8 +204,9 @@ def current_hash(name: str) -> str:
 def ref(name: str) -> str:
     """The reference by digest of an image that is up to date, e.g. `127.0.0.1:5000/specdecode/base@sha256:...`.
 
-    Raises LocalError when it was never built, or not since its inputs changed.
+    Raises LocalError for a name that no image has, when it was never built, or not since its inputs changed.
     """
+    recipe_of(name)
     recorded = _recorded(name)
     if recorded is None or recorded["input_hash"] != current_hash(name):
         state = "was never built" if recorded is None else "is older than its inputs"

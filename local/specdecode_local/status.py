@@ -1,4 +1,4 @@
-"""What runs, since when, with how much memory; and what the cluster says of its nodes, pods and gateway."""
+"""What runs, since when, with how much memory; what the cluster says of its nodes, pods and gateway; where it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from specdecode_local import cluster, gateway, kubectl, ownership, paths, process
+from specdecode_local import cluster, gateway, kubectl, ownership, paths, process, reach
 from specdecode_local.errors import LocalError
 from specdecode_local.progress import elapsed
 
@@ -37,7 +37,7 @@ class Report:
 def collect() -> Report:
     lines = tuple(_line(name) for name in cluster.names())
     running = all(line.state == "running" for line in lines)
-    notes, fine = _notes() if any(line.name == "kube-apiserver" and line.pid for line in lines) else (["not up"], False)
+    notes, fine = _notes() if _up(lines) else (["not up"], False)
     owner = ownership.read().get("checkout")
     if owner is not None and owner != str(paths.REPOSITORY):
         notes.append(f"belongs to the checkout {owner}")
@@ -45,7 +45,7 @@ def collect() -> Report:
 
 
 def table(report: Report) -> str:
-    """The report as a person reads it."""
+    """The report as a person reads it, with the addresses of a cluster that is up."""
     rows = [("COMPONENT", "STATE", "PID", "SINCE", "MEMORY")]
     for line in report.lines:
         rows.append(
@@ -59,7 +59,12 @@ def table(report: Report) -> str:
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*text, "", *report.notes])
+    return "\n".join([*text, "", *report.notes, *(["", reach.told()] if _up(report.lines) else [])])
+
+
+def _up(lines: tuple[Line, ...]) -> bool:
+    """Whether there is an API server to ask."""
+    return any(line.name == "kube-apiserver" and line.pid for line in lines)
 
 
 def _line(name: str) -> Line:

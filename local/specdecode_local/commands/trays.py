@@ -16,16 +16,23 @@ MOST = 288
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "count",
-        type=int,
+        type=number,
         nargs="?",
         metavar="N",
         help="how many there shall be; 0 removes them all; without it kwok is made to run and trays stay as they are",
     )
 
 
+def number(text: str) -> int:
+    """N. Raises LocalError, which reads better than a usage message that nobody asked for."""
+    if not (text.isdecimal() and text.isascii() and int(text[:9]) <= MOST):
+        raise LocalError(
+            f"N is {text!r}; allowed is a whole number from 0 to {MOST}", remedy="`make trays N=18` is one full rack"
+        )
+    return int(text)
+
+
 def run(args: argparse.Namespace) -> int:
-    if args.count is not None and not 0 <= args.count <= MOST:
-        raise LocalError(f"N is {args.count}; allowed is 0 to {MOST}", remedy="`make trays N=18` is one full rack")
     progress = Progress()
     with exclusive(progress):
         cluster.require_up()

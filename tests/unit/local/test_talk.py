@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 
 import pytest
 
-from specdecode_local import __main__, privilege, status
+from specdecode_local import __main__, paths, privilege, status
 from specdecode_local.errors import LocalError
 from specdecode_local.exclusive import exclusive
 from specdecode_local.progress import Progress, elapsed
@@ -59,6 +60,50 @@ def test_the_table_tells_running_from_dead() -> None:
     assert text[0].split() == ["COMPONENT", "STATE", "PID", "SINCE", "MEMORY"]
     assert text[1].split() == ["etcd", "running", "42", "1", "min", "15", "s", "61", "MiB"]
     assert text[2].split() == ["kubelet", "dead", "-", "-", "-"]
+
+
+def test_status_tells_where_to_reach_what_is_up_and_nothing_of_what_is_not() -> None:
+    running = status.Line("kube-apiserver", "running", 42, 75.0, 61.4)
+    text = status.table(status.Report((running,), ("nodes: 1 of 1 Ready",), well=True))
+    for address in (
+        f"export KUBECONFIG={paths.KUBECONFIG} ",
+        "https://10.99.7.1:6443\n",
+        "http://127.0.0.1:8080\n",
+        "http://127.0.0.1:9090\n",
+        "127.0.0.1:5000\n",
+    ):
+        assert address in text
+    dead = status.Line("kube-apiserver", "dead")
+    assert "http" not in status.table(status.Report((dead,), ("not up",), well=False))
+
+
+@pytest.mark.parametrize("n", ["abc", "", "-1", "1.5", "289", "٣", "9" * 5000])
+def test_trays_of_no_number_say_which_are_allowed(n: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["trays", "--", n]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"error: N is {n!r}; allowed is a whole number from 0 to 288\n")
+    assert "`make trays N=18`" in printed
+
+
+def test_an_image_that_is_none_is_told_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["image-ref", "nope"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: no image is called 'nope'\nWhat to do: take one of: base, ")
+    assert "operator" in printed
+
+
+def test_help_is_bold_for_a_person_and_plain_in_a_pipe() -> None:
+    make = ["make", "--no-print-directory", "help"]
+    piped = subprocess.run(make, cwd=paths.REPOSITORY, capture_output=True, text=True, check=True).stdout
+    assert "  make trays " in piped
+    assert "\x1b" not in piped
+    person, terminal = os.openpty()
+    try:
+        subprocess.run(make, cwd=paths.REPOSITORY, stdout=terminal, check=True)
+        assert b"\x1b[1mmake help" in os.read(person, 4096)
+    finally:
+        os.close(person)
+        os.close(terminal)
 
 
 def test_a_second_up_waits_for_the_first_and_says_so() -> None:
