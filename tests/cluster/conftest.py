@@ -17,7 +17,9 @@ from workspace import Workspace
 from specdecode_local import images, paths
 
 LONG = "SPECDECODE_LONG_TESTS"
-"""Set to 1 for the long forms: 10 minutes at rest instead of 1, 20 kills by chance instead of 5."""
+"""Set to 1 for the long forms: 10 minutes at rest instead of 1, 20 kills by chance instead of 5, streams across three
+drains instead of two.
+"""
 
 TURNS = pytest.StashKey[Turns]()
 

@@ -6,9 +6,12 @@ import httpx
 import pytest
 import yaml
 from apiserver import Object
+from commands import Command
 from gateway import complete
+from localpods import LocalPods
 from objects import merged
 from prometheus_client.parser import text_string_to_metric_families
+from waiting import await_that
 from workspace import Workspace
 
 from specdecode_local import images, paths
@@ -33,6 +36,21 @@ def sums(text: str) -> dict[str, float]:
         for sample in family.samples:
             found[sample.name] = found.get(sample.name, 0.0) + sample.value
     return found
+
+
+def test_the_engines_image_is_pulled_by_its_digest(kubectl: Command, namespace: str) -> None:
+    """It takes half a minute, here beside other tests: the one below, which goes alone, then has it."""
+    image = images.build(IMAGE)
+    pods = LocalPods(kubectl=kubectl, namespace=namespace, image=image)
+    pods.apply(pods.pod("here", command=["true"], restartPolicy="Never"))
+    ended = await_that(
+        "a container of it has ended",
+        lambda: pods.status("here").get("state", {}).get("terminated"),
+        seconds=READY_SECONDS,
+        state=lambda: pods.describe("here"),
+    )
+    assert ended["exitCode"] == 0
+    assert pods.status("here")["imageID"].endswith(image.partition("@")[2])
 
 
 @pytest.mark.engine
