@@ -33,6 +33,7 @@ from specdecode_operator.plan.trouble import Trouble
 TAKES_OUT: Final = "takes it out of its Services: "
 """How the reason of such a patch begins; an event repeats what follows."""
 LETS_BACK: Final = "lets it back into its Services"
+NOTES: Final = "notes that it attested its files"
 
 
 def judged(pod: Pod, frozen: Mapping[Revision, Frozen], answers: Mapping[str, Answer]) -> Pod:
@@ -168,7 +169,7 @@ def _marks(slot: Slot) -> Iterator[Patch]:
             yield _patch(pod, "true", None, pod.process, LETS_BACK)
         elif pod.attested_as != pod.process:
             meta = {"uid": pod.uid, "annotations": {names.ANNOTATION_ATTESTED: pod.process}}
-            yield Patch("v1", "Pod", pod.name, {"metadata": meta}, "notes that it attested its files")
+            yield Patch("v1", "Pod", pod.name, {"metadata": meta}, NOTES)
     elif pod.verdict.kind == UNEXPECTED and pod.taken_out:
         yield _patch(pod, "true", None, None, LETS_BACK)
 

@@ -154,11 +154,14 @@ def _plan_revisions(
 
 
 def _order(action: Action) -> int:
-    """The route first: it must have left a revision, and must not name a Service that isn't there yet. Marks of pods
-    before the workloads that take one of them."""
-    rank = ("ControllerRevision", "Service", "HTTPRoute", "Pod")
+    """What a pod attested before the route that counts on it: an operator that dies in between has it from there, and
+    would else take the revision out again. The route before the rest: it must have left a revision, and must not name
+    a Service that isn't there yet. Marks of pods before the workloads that take one of them."""
+    rank = ("ControllerRevision", "Service", attestation.NOTES, "HTTPRoute", "Pod")
     if isinstance(action, Delete):
         return len(rank) + 1
+    if isinstance(action, Patch) and action.why == attestation.NOTES:
+        return rank.index(attestation.NOTES)
     kind = action.manifest["kind"] if isinstance(action, Apply) else action.kind
     return rank.index(kind) if kind in rank else len(rank)
 

@@ -1,12 +1,13 @@
 """A pod that isn't what its revision says gets no requests; a revision enters the route only with pods that are."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from builders import IMAGE, OTHER_IMAGE, deployment
-from fleet import Fleet, attestation, image_of, is_ready, terminating
+from fleet import Crashed, Fleet, attestation, image_of, is_ready, terminating
 
 from specdecode_operator.api import names
 from specdecode_operator.api.catalogue import CATALOGUE, Catalogue
@@ -77,6 +78,26 @@ def test_what_is_switched_off_is_said_with_it() -> None:
     fleet.settle()
     assert condition(fleet) == ("True", "FilesAttested")
     assert "splitkv-decode switched off" in message(fleet)
+
+
+def test_operators_that_die_after_each_write_come_to_the_end_though_every_other_has_heard_no_pod_yet(
+    replacing: Fleet,
+) -> None:
+    first = replacing.obj["status"]["stable"]["revision"]
+    entered = False
+    for life in range(120):
+        replacing.replicaset_controller()
+        replacing.kubelet()
+        replacing.endpoints_controller()
+        replacing.gateway()
+        replacing.pass_time(10)
+        replacing.unreachable = set(replacing.pods) if life % 2 else set()
+        with contextlib.suppress(Crashed):
+            replacing.reconcile(writes=1)
+        candidates = set(replacing.routed()) - {first}
+        assert candidates or not entered, f"life {life} took it out again"
+        entered = bool(candidates)
+    assert replacing.routed() == dict.fromkeys(candidates, 3)
 
 
 LIES: dict[str, tuple[Said, str]] = {
