@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from exporters import Exporters, Past
-from realprometheus import History, Prometheus, until
+from prometheusprocess import until
+from realprometheus import History, Prometheus
 
 from specdecode_operator.gates.windows import Grid
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 from exporters import RATE, SPAN, STEP
-from realprometheus import History, until
+from prometheusprocess import until
+from realprometheus import History
 
 from specdecode_operator.cli import main as cli
 from specdecode_operator.gates.samples import Sample, read_samples
