@@ -190,6 +190,6 @@ def test_the_disk_that_the_readme_speaks_of_is_what_the_program_asks_for() -> No
 
 
 def test_every_metric_of_the_operator_is_described() -> None:
-    described = set(re.findall(r"^\| `(specdecode_operator_\w+)` \|", OPERATOR.read_text(), re.MULTILINE))
+    described = set(re.findall(r"^\| `(specdecode_\w+)` \|", OPERATOR.read_text(), re.MULTILINE))
     exported = {metric.name + ("_total" if metric.type == "counter" else "") for metric in Meters().registry.collect()}
     assert described == exported

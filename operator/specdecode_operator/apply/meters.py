@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from specdecode_operator.apply.reported import Reported
+
 PREFIX = "specdecode_operator"
 
 
@@ -61,3 +63,5 @@ class Meters:
         self.held = Gauge(
             f"{PREFIX}_store_objects", "Objects of a kind in the store.", ["kind"], registry=self.registry
         )
+        self.reported = Reported()
+        self.registry.register(self.reported)

@@ -95,6 +95,7 @@ class Reconciler:
         except NotFound:
             self.leaving.pop(key, None)
             self.refused.pop(key, None)
+            self.meters.reported.forget(key)
             return None  # garbage collection removes its children
         uid = obj["metadata"]["uid"]
         if obj["metadata"].get("deletionTimestamp") or self.leaving.get(key) == uid:
@@ -142,6 +143,7 @@ class Reconciler:
 
     async def write_status(self, key: Key, obj: Json, status: Status) -> None:
         """Write the status if it says anything new; with the version that was read, so never over a newer one."""
+        self.meters.reported.saw(key, status)
         wanted: dict[str, Any] = status.model_dump(by_alias=True, exclude_none=True, mode="json")
         if wanted == (obj.get("status") or {}):
             return
