@@ -108,7 +108,7 @@ GROUPS = (
     Group("coredns", {"coredns": "specdecode.io/local/coredns"}, minutes=0.5),
     Group(
         "prometheus",
-        {"prometheus": "github.com/prometheus/prometheus/cmd/prometheus"},
+        {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
         # Debian's package is built without Kubernetes discovery; every other discovery is left out here.
         tags=("remove_all_sd", "enable_kubernetes_sd"),
         minutes=3,
