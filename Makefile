@@ -8,7 +8,8 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 LOCAL := $(PY) -m specdecode_local
-CRD := charts/specdecode-operator/templates/crd.yaml
+CHART := charts/specdecode-operator
+CRD := $(CHART)/templates/crd.yaml
 N ?= 18
 RUNS ?= 10000
 SEED ?= 1
@@ -80,7 +81,7 @@ bench-gpu: ## stock vLLM against patched on this machine's GPU: STOCK=dir PATCHE
 	@PYTHONPATH=tests:engine_patches $(PYTHON) -m bench.gpu $(foreach name,STOCK PATCHED LINE METHOD OUT MINUTES,$(if $($(name)),--$(shell tr A-Z a-z <<< $(name)) $($(name))))
 
 # --- checks ---------------------------------------------------------------------------------------------------------
-.PHONY: test beside lint format unit cluster-test crd lock
+.PHONY: test beside lint format unit cluster-test crd dashboards pictures lock
 test: venv ## everything: lint, types, layers, unit, property, chart and cluster tests
 	@$(MAKE) --no-print-directory --jobs=2 beside cluster-test
 
@@ -94,17 +95,18 @@ beside: venv
 unit: venv ## unit, property and patch tests: no cluster needed
 	@$(PY) -m pytest --numprocesses auto --dist worksteal -m "not wheels" tests/unit tests/property tests/engine
 
-cluster-test: up ## the tests on the real control plane and of the real Prometheus alone
+cluster-test: up ## the tests on the real control plane and of a real Prometheus alone
 	@$(LOCAL) images $(TESTED)
 	$(LOCAL) trays
-	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/prometheus tests/cluster
+	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/dashboards tests/prometheus tests/cluster
 
-lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD is fresh
+lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD and dashboards are fresh
 	@$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) -m specdecode_operator.api.crd --check $(CRD)
+	$(PY) -m specdecode_dashboards --check $(CHART)
 
 .PHONY: engine-test engine-matrix
 engine-test: venv ## the patches on both releases' own files: every subset, kernels in Triton's interpreter, the engine's image
@@ -120,6 +122,13 @@ format: venv ## format the tree
 
 crd: venv ## write the CRD anew from the typed view
 	@$(PY) -m specdecode_operator.api.crd > $(CRD)
+
+dashboards: venv ## write the chart's dashboards and rules anew from their description
+	@$(PY) -m specdecode_dashboards $(CHART)
+
+pictures: venv ## draw docs/dashboards/*.svg, from stand-in engines and a Prometheus of their own (two minutes)
+	@$(LOCAL) build prometheus
+	PYTHONPATH=tests:tests/dashboards:images/engine-standin:engine_patches $(PY) tests/dashboards/pictures.py docs/dashboards 80
 
 lock: venv ## resolve the pinned Python requirements anew
 	@cd requirements

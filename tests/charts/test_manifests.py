@@ -181,11 +181,11 @@ def test_services_monitors_and_policies_select_the_pod(chart: Chart, values: str
         assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels
     for monitor in rendered.of_kind("PodMonitor"):
         assert monitor["spec"]["selector"]["matchLabels"].items() <= labels
-        assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics", "interval": "30s"}]
+        assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics", "interval": "30s", "honorLabels": True}]
     for monitor in rendered.of_kind("ServiceMonitor"):
         service_labels = rendered.only("Service")["metadata"]["labels"]
         assert monitor["spec"]["selector"]["matchLabels"].items() <= service_labels.items()
-        assert monitor["spec"]["endpoints"] == [{"port": "metrics", "interval": "15s"}]
+        assert monitor["spec"]["endpoints"] == [{"port": "metrics", "interval": "15s", "honorLabels": True}]
         assert monitor["metadata"]["labels"]["release"] == "prometheus"
 
 
@@ -220,8 +220,39 @@ def test_what_is_namespaced_names_its_namespace(chart: Chart, values: str) -> No
         namespace = found["metadata"].get("namespace")
         if found["kind"] in cluster_wide:
             assert namespace is None
+        elif values == "everything" and found["kind"] == "ConfigMap":
+            assert namespace == "monitoring"
         else:
             assert namespace in watched.get(found["kind"], [NAMESPACE])
+
+
+def test_each_dashboard_is_a_configmap_that_grafanas_sidecar_knows(chart: Chart) -> None:
+    for values, namespace, label, folder in (
+        ("podmonitor", NAMESPACE, ("grafana_dashboard", "1"), {"grafana_folder": "specdecode"}),
+        ("everything", "monitoring", ("example.com/dashboard", "yes"), {"example.com/folder": "Serving: speculative"}),
+    ):
+        found = {item["metadata"]["name"]: item for item in chart.render(values).of_kind("ConfigMap")}
+        files = sorted((CHART / "dashboards").glob("*.json"))
+        assert set(found) == {f"specdecode-dashboard-{file.stem}" for file in files}
+        for file in files:
+            item = found[f"specdecode-dashboard-{file.stem}"]
+            assert item["metadata"]["namespace"] == namespace
+            assert label in item["metadata"]["labels"].items()
+            assert item["metadata"]["annotations"] == folder
+            ((name, text),) = item["data"].items()
+            assert name == f"specdecode-{file.name}"
+            assert json.loads(text) == json.loads(file.read_text())
+
+
+def test_a_dashboard_without_folder_says_nothing_of_one(chart: Chart) -> None:
+    for item in chart.render("podmonitor", 'dashboards.folder=""').of_kind("ConfigMap"):
+        assert "annotations" not in item["metadata"]
+
+
+def test_the_rules_are_the_file_that_a_plain_prometheus_takes(chart: Chart) -> None:
+    rule = chart.render("everything").only("PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((CHART / "rules" / "specdecode.yaml").read_text())
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
 
 
 def test_uninstalling_keeps_the_crd_and_so_every_object(chart: Chart) -> None:
