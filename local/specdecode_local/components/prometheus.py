@@ -6,6 +6,7 @@ derived from the revision.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -16,6 +17,8 @@ from specdecode_operator.api.names import TARGET_LABELS
 
 SCRAPE_INTERVAL = "5s"
 RETENTION = "6h"
+RULES = paths.REPOSITORY / "charts/specdecode-operator/rules/specdecode.yaml"
+"""What the chart has for a PrometheusRule."""
 
 Rule = dict[str, Any]
 
@@ -34,11 +37,15 @@ def _target_labels() -> list[Rule]:
     return [{"source_labels": [source], "target_label": label} for label, source in TARGET_LABELS.items()]
 
 
-def job(name: str, *, selector: str, port: str, path: str = "/metrics") -> dict[str, Any]:
-    """Every pod with that label selector, at its container port of that name."""
+def job(name: str, *, selector: str, port: str, path: str = "/metrics", honor_labels: bool = False) -> dict[str, Any]:
+    """Every pod with that label selector, at its container port of that name.
+
+    With `honor_labels` a label that the pod gives a series itself wins over the target's.
+    """
     return {
         "job_name": name,
         "metrics_path": path,
+        "honor_labels": honor_labels,
         "kubernetes_sd_configs": [
             {
                 "role": "pod",
@@ -57,9 +64,10 @@ def job(name: str, *, selector: str, port: str, path: str = "/metrics") -> dict[
 def configuration() -> dict[str, Any]:
     return {
         "global": {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": "4s", "evaluation_interval": SCRAPE_INTERVAL},
+        "rule_files": [str(_rules())],
         "scrape_configs": [
             job("engines", selector="specdecode.io/name", port="http"),
-            job("operator", selector="app.kubernetes.io/name=specdecode-operator", port="metrics"),
+            job("operator", selector="app.kubernetes.io/name=specdecode-operator", port="metrics", honor_labels=True),
             job(
                 "envoy",
                 selector="app.kubernetes.io/managed-by=envoy-gateway,app.kubernetes.io/component=proxy",
@@ -68,6 +76,11 @@ def configuration() -> dict[str, Any]:
             ),
         ],
     }
+
+
+def _rules() -> Path:
+    """Where the running Prometheus reads its rules: a copy, so that a change of them starts it anew."""
+    return paths.CONFIGURATION / "rules.yaml"
 
 
 def component() -> Component:
@@ -82,7 +95,7 @@ def component() -> Component:
             f"--web.listen-address={addresses.NODE}:{addresses.PROMETHEUS_PORT}",
             "--log.level=warn",
         ),
-        configuration={file: yaml.safe_dump(configuration(), sort_keys=False)},
+        configuration={file: yaml.safe_dump(configuration(), sort_keys=False), _rules(): RULES.read_text()},
         files=(certs.kubeconfig("prometheus"),),
         ready=lambda: probe.http(f"{URL}/-/ready"),
     )

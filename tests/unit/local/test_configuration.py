@@ -78,6 +78,16 @@ def test_prometheus_scrapes_engines_the_operator_and_the_gateway() -> None:
     assert jobs["envoy"]["metrics_path"] == "/stats/prometheus"
 
 
+def test_what_the_operator_says_of_objects_keeps_their_namespaces() -> None:
+    jobs = {job["job_name"]: job["honor_labels"] for job in prometheus.configuration()["scrape_configs"]}
+    assert jobs == {"engines": False, "operator": True, "envoy": False}
+
+
+def test_prometheus_reads_the_charts_rules() -> None:
+    (file,) = prometheus.configuration()["rule_files"]
+    assert prometheus.component().configuration[Path(file)] == prometheus.RULES.read_text()
+
+
 def test_the_gateway_takes_routes_from_every_namespace_at_a_fixed_address() -> None:
     by_kind = {item["kind"]: item for item in gateway.objects(IMAGES)}
     (listener,) = by_kind["Gateway"]["spec"]["listeners"]
