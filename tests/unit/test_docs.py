@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from specdecode_dashboards.alerts import ALERTS
+from specdecode_dashboards.records import records
 from specdecode_local import disk
 from specdecode_local.__main__ import COMMANDS
 from specdecode_operator.api import names, types
@@ -193,3 +195,10 @@ def test_every_metric_of_the_operator_is_described() -> None:
     described = set(re.findall(r"^\| `(specdecode_\w+)` \|", OPERATOR.read_text(), re.MULTILINE))
     exported = {metric.name + ("_total" if metric.type == "counter" else "") for metric in Meters().registry.collect()}
     assert described == exported
+
+
+def test_every_alert_and_rule_is_described() -> None:
+    text = (REPOSITORY / "docs" / "dashboards.md").read_text()
+    described = dict(re.findall(r"^\| `(Specdecode\w+)` \| (\w+) \|", text, re.MULTILINE))
+    assert described == {alert.name: alert.severity for alert in ALERTS}
+    assert [record.name for record in records() if record.name.partition("_count:")[0] not in text] == []
