@@ -53,10 +53,16 @@ class Fleet:
     refused_annotations: set[str] = field(default_factory=set)
     """Keys of annotations that it refuses in a template."""
     gateway_up: bool = True
+    programmed: dict[str, int] = field(default_factory=dict)
+    """Weights that the gateway goes by; the route may say others by now."""
+    images: dict[str, str] = field(default_factory=dict)
+    """Revision to the image that it was frozen with, whatever becomes of the ControllerRevision."""
     unreachable: set[str] = field(default_factory=set)
     """UIDs and images of pods that the operator has had no answer from since it started."""
     lies: dict[str, Said] = field(default_factory=dict)
-    """Image to what its engines say of their files, in place of the truth."""
+    """Image, or a pod's UID, to what engines say of their files, in place of the truth."""
+    stale: dict[str, Answer] = field(default_factory=dict)
+    """UID to what the process before said of those pods whose new one hasn't been asked yet."""
     before_write: Callable[[Action], None] = field(default=lambda _: None)
     events: list[str] = field(default_factory=list)
     _serial: int = 0
@@ -103,12 +109,18 @@ class Fleet:
         )
 
     def attestations(self) -> dict[str, Answer]:
-        """What the pods that run have said when they were asked."""
-        return {
-            uid: Answer(process_of(pod), self.lies.get(image_of(pod)) or attestation(pod))
+        """What the pods that run have said when they were asked last."""
+        heard = {
+            uid: Answer(process_of(pod), self.lies.get(uid) or self.lies.get(image_of(pod)) or attestation(pod))
             for uid, pod in self.pods.items()
             if process_of(pod) and not {uid, image_of(pod)} & self.unreachable
         }
+        return {**heard, **self.stale}
+
+    def said_by(self, pod: Json) -> Said | None:
+        """What the process that runs in a pod has said, if it was asked already."""
+        answer = self.attestations().get(pod["metadata"]["uid"])
+        return answer.said if answer is not None and answer.process == process_of(pod) else None
 
     def planned(self) -> Plan:
         return plan(self.parsed(), self.observed(), self.now)
@@ -144,6 +156,17 @@ class Fleet:
         self.carry_out(action)
         return []
 
+    def outcome(self, action: Action) -> Json | None:
+        """The object as it would be after the action; None if it would be gone."""
+        if isinstance(action, Apply):
+            return action.manifest
+        live = self.pod_named(action.name) if action.kind == "Pod" else self.children.get((action.kind, action.name))
+        if live is None or isinstance(action, Delete):
+            return None
+        after = copy.deepcopy(live)
+        merge(after, action.patch)
+        return after
+
     def carry_out(self, action: Action) -> None:
         """What the API server makes of an action."""
         if isinstance(action, Apply):
@@ -158,6 +181,8 @@ class Fleet:
         live = self.children.get((kind, name))
         if action.if_version and live and live["metadata"]["resourceVersion"] != action.if_version:
             raise Stale
+        if kind == "ControllerRevision":
+            self.images.setdefault(name.rpartition("-")[2], action.manifest["data"]["image"])
         item = copy.deepcopy(action.manifest)
         meta = item["metadata"]
         meta.update(uid=live["metadata"]["uid"] if live else self._next(), resourceVersion=self._next())
@@ -170,12 +195,16 @@ class Fleet:
 
     def _patch(self, action: Patch) -> None:
         if action.kind == "Pod":
-            pod = next((pod for pod in self.pods.values() if pod["metadata"]["name"] == action.name), None)
+            pod = self.pod_named(action.name)
             if pod is not None and pod["metadata"]["uid"] == action.patch["metadata"]["uid"]:
                 merge(pod, action.patch)
             return
         item = self.children[(action.kind, action.name)]
+        if action.patch.get("metadata", {}).get("resourceVersion") not in (None, item["metadata"]["resourceVersion"]):
+            raise Stale
+        spec = copy.deepcopy(item.get("spec"))
         merge(item, action.patch)
+        item["metadata"]["generation"] += item.get("spec") != spec
         item["metadata"]["resourceVersion"] = self._next()
 
     def _delete(self, action: Delete) -> None:
@@ -204,6 +233,8 @@ class Fleet:
         for pod in list(self.pods.values()):
             if terminating(pod):
                 del self.pods[pod["metadata"]["uid"]]
+            elif finished(pod):
+                continue
             elif image_of(pod) not in self.bad_images and not is_ready(pod):
                 self.set_ready(pod, True)
 
@@ -226,9 +257,16 @@ class Fleet:
         for key in [k for k in self.children if k[0] == "EndpointSlice" and ("Service", k[1]) not in self.children]:
             del self.children[key]
 
+    def attestor(self) -> None:
+        """Ask whoever can be reached."""
+        self.stale.clear()
+
     def gateway(self) -> None:
         route = self.route
-        if route is None or not self.gateway_up:
+        if not self.gateway_up:
+            return
+        self.programmed = self.routed()
+        if route is None:
             return
         conditions = [
             {"type": kind, "status": "True", "observedGeneration": route["metadata"]["generation"]}
@@ -239,22 +277,32 @@ class Fleet:
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
+    def others(self) -> None:
+        """Everybody but the operator once, and time enough for a pod to settle."""
+        self.replicaset_controller()
+        self.kubelet()
+        self.endpoints_controller()
+        self.attestor()
+        self.gateway()
+        self.pass_time(10)
+
     def round(self) -> Plan:
         """Everybody once, and time enough for a pod to settle; the operator also sees the gateway lag behind."""
         self.replicaset_controller()
         self.kubelet()
         self.endpoints_controller()
+        self.attestor()
         self.reconcile()
         self.gateway()
         self.pass_time(10)
         return self.reconcile()
 
     def settle(self, rounds: int = 200) -> Plan:
-        """Rounds until the operator has nothing to do."""
+        """Rounds until nobody has anything to do."""
         for _ in range(rounds):
-            before = copy.deepcopy(self.obj["status"])
+            before = copy.deepcopy((self.obj["status"], self.children, self.pods))
             made = self.round()
-            if not made.actions and self.obj["status"] == before:
+            if not made.actions and before == (self.obj["status"], self.children, self.pods):
                 return made
         raise AssertionError(f"not at rest after {rounds} rounds: {self.obj['status']}")
 
@@ -271,7 +319,15 @@ class Fleet:
         return {selected(item): item["spec"]["replicas"] for item in self.workloads()}
 
     def pods_of(self, revision: str) -> list[Json]:
-        return [pod for pod in self.pods.values() if pod["metadata"]["labels"][names.LABEL_REVISION] == revision]
+        """Pods of a revision that hold their GPUs."""
+        return [
+            pod
+            for pod in self.pods.values()
+            if pod["metadata"]["labels"][names.LABEL_REVISION] == revision and not finished(pod)
+        ]
+
+    def pod_named(self, name: str) -> Json | None:
+        return next((pod for pod in self.pods.values() if pod["metadata"]["name"] == name), None)
 
     def serving(self) -> int:
         return sum(serves(pod) for pod in self.pods.values())
@@ -312,6 +368,11 @@ class Fleet:
             "containerID": f"containerd://{self._next()}",
             "state": {"running": {}},
         }
+
+    def evict(self, pod: Json) -> None:
+        """Its node had no room: it has ended, and stays to be looked at."""
+        self.set_ready(pod, False)
+        pod["status"]["phase"] = "Failed"
 
     def terminate(self, pod: Json) -> None:
         pod["metadata"].setdefault("deletionTimestamp", stamp(self.now))
@@ -356,6 +417,11 @@ def serves(pod: Json) -> bool:
 
 def terminating(pod: Json) -> bool:
     return "deletionTimestamp" in pod["metadata"]
+
+
+def finished(pod: Json) -> bool:
+    """Whether it has ended and holds no GPU any more."""
+    return pod["status"]["phase"] == "Failed"
 
 
 def attestation(pod: Json) -> Said:
