@@ -19,7 +19,7 @@ from specdecode_operator.api import names
 from specdecode_operator.api.catalogue import CATALOGUE
 from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.plan.actions import Action, Apply, Delete, Patch
-from specdecode_operator.plan.observe import Observed, process_of
+from specdecode_operator.plan.observe import Observed, process_of, revision_of
 from specdecode_operator.plan.plan import Plan, plan
 from specdecode_operator.plan.status import refused
 from specdecode_operator.plan.testimony import Absent, Answer, Attestation, Said
@@ -55,6 +55,8 @@ class Fleet:
     gateway_up: bool = True
     programmed: dict[str, int] = field(default_factory=dict)
     """Weights that the gateway goes by; the route may say others by now."""
+    smuggled: set[str] = field(default_factory=set)
+    """Revisions that somebody put into the route since the operator last looked."""
     images: dict[str, str] = field(default_factory=dict)
     """Revision to the image that it was frozen with, whatever becomes of the ControllerRevision."""
     unreachable: set[str] = field(default_factory=set)
@@ -134,7 +136,12 @@ class Fleet:
             if left == 0:
                 raise Crashed
             self.before_write(action)
-            refusals += self.attempt(action)
+            if self.refuses(action):
+                refusals.append(
+                    (names.REASON_CHILD_REFUSED, f"{described(action)} is refused by the API server: invalid")
+                )
+            else:
+                self.carry_out(action)
             left = None if left is None else left - 1
         if left == 0:
             raise Crashed
@@ -142,19 +149,17 @@ class Fleet:
         status = refused(made.status, before, refusals, generation, self.now) if refusals else made.status
         self.obj["status"] = status.model_dump(by_alias=True, exclude_none=True, mode="json")
         self.events += [event.message for event in made.events]
+        self.smuggled.clear()
         return made
 
-    def attempt(self, action: Action) -> list[tuple[str, str]]:
-        """Carry an action out, unless the API server refuses it: then what it says."""
-        if isinstance(action, Apply) and action.manifest["kind"] == "ReplicaSet":
-            template = action.manifest["spec"]["template"]
-            if image_of(template) in self.refused_images or self.refused_annotations & {
-                *template["metadata"]["annotations"]
-            }:
-                name = action.manifest["metadata"]["name"]
-                return [(names.REASON_CHILD_REFUSED, f"ReplicaSet {name} is refused by the API server: invalid")]
-        self.carry_out(action)
-        return []
+    def refuses(self, action: Action) -> bool:
+        """Whether the API server takes the template of an action's workload amiss."""
+        if not isinstance(action, Apply) or action.manifest["kind"] != "ReplicaSet":
+            return False
+        template = action.manifest["spec"]["template"]
+        return image_of(template) in self.refused_images or bool(
+            self.refused_annotations & {*template["metadata"]["annotations"]}
+        )
 
     def outcome(self, action: Action) -> Json | None:
         """The object as it would be after the action; None if it would be gone."""
@@ -192,6 +197,8 @@ class Fleet:
         if live and "status" in live:
             item["status"] = live["status"]
         self.children[(kind, name)] = item
+        if kind == "HTTPRoute":
+            self.smuggled.clear()
 
     def _patch(self, action: Patch) -> None:
         if action.kind == "Pod":
@@ -206,8 +213,13 @@ class Fleet:
         merge(item, action.patch)
         item["metadata"]["generation"] += item.get("spec") != spec
         item["metadata"]["resourceVersion"] = self._next()
+        if action.kind == "HTTPRoute":
+            self.smuggled.clear()
 
     def _delete(self, action: Delete) -> None:
+        if action.kind == "Pod":
+            self.terminate(self.pods[action.uid])
+            return
         item = self.children.get((action.kind, action.name))
         if item is not None and item["metadata"]["uid"] == action.uid:
             del self.children[(action.kind, action.name)]
@@ -222,6 +234,8 @@ class Fleet:
         for item in self.workloads():
             revision = selected(item)
             alive = [pod for pod in self.pods_of(revision) if not terminating(pod)]
+            for pod in alive:
+                pod["metadata"]["ownerReferences"] = owned_by(item)
             for _ in range(item["spec"]["replicas"] - len(alive)):
                 self._make_pod(item, revision)
             surplus = len(alive) - item["spec"]["replicas"]
@@ -274,6 +288,21 @@ class Fleet:
         ]
         route["status"] = {"parents": [{"parentRef": route["spec"]["parentRefs"][0], "conditions": conditions}]}
 
+    def orphan(self, workload: Json) -> None:
+        """Somebody deletes a workload from above its pods."""
+        del self.children[(workload["kind"], workload["metadata"]["name"])]
+        for pod in self.pods_of(selected(workload)):
+            pod["metadata"].pop("ownerReferences", None)
+
+    def smuggle(self, revision: str) -> None:
+        """Somebody adds a revision to the route."""
+        assert self.route is not None
+        self.route["metadata"]["generation"] += 1
+        refs = self.route["spec"]["rules"][0].setdefault("backendRefs", [])
+        name = f"{self.obj['metadata']['name']}-{revision}"
+        refs.append({"kind": "Service", "name": name, "port": names.PORT, "weight": 9})
+        self.smuggled.add(revision)
+
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
@@ -298,11 +327,12 @@ class Fleet:
         return self.reconcile()
 
     def settle(self, rounds: int = 200) -> Plan:
-        """Rounds until nobody has anything to do."""
+        """Rounds until nobody gets anything done."""
         for _ in range(rounds):
             before = copy.deepcopy((self.obj["status"], self.children, self.pods))
             made = self.round()
-            if not made.actions and before == (self.obj["status"], self.children, self.pods):
+            after = (self.obj["status"], self.children, self.pods)
+            if before == after and all(self.refuses(action) for action in made.actions):
                 return made
         raise AssertionError(f"not at rest after {rounds} rounds: {self.obj['status']}")
 
@@ -320,11 +350,7 @@ class Fleet:
 
     def pods_of(self, revision: str) -> list[Json]:
         """Pods of a revision that hold their GPUs."""
-        return [
-            pod
-            for pod in self.pods.values()
-            if pod["metadata"]["labels"][names.LABEL_REVISION] == revision and not finished(pod)
-        ]
+        return [pod for pod in self.pods.values() if revision_of(pod) == revision and not finished(pod)]
 
     def pod_named(self, name: str) -> Json | None:
         return next((pod for pod in self.pods.values() if pod["metadata"]["name"] == name), None)
@@ -336,7 +362,8 @@ class Fleet:
         """Slots that serve and will go on to, once the ReplicaSet controller has done what it was told."""
         replicas = self.replicas()
         ready = {revision: sum(serves(pod) for pod in self.pods_of(revision)) for revision in replicas}
-        return sum(min(ready[revision], replicas[revision]) for revision in replicas)
+        alone = sum(serves(pod) and left_alone(pod) for pod in self.pods.values() if revision_of(pod) not in replicas)
+        return alone + sum(min(ready[revision], replicas[revision]) for revision in replicas)
 
     def routed(self) -> dict[str, int]:
         route = self.route
@@ -386,6 +413,7 @@ class Fleet:
                 "name": f"{item['metadata']['name']}-{uid}",
                 "uid": uid,
                 "creationTimestamp": stamp(self.now),
+                "ownerReferences": owned_by(item),
             },
             "spec": template["spec"],
             "status": {"phase": "Pending", "conditions": []},
@@ -400,6 +428,20 @@ def selected(workload: Json) -> str:
     """The revision of the pods that it counts as its own."""
     revision: str = workload["spec"]["selector"]["matchLabels"][names.LABEL_REVISION]
     return revision
+
+
+def owned_by(workload: Json) -> list[Json]:
+    meta = workload["metadata"]
+    return [{"kind": workload["kind"], "name": meta["name"], "uid": meta["uid"], "controller": True}]
+
+
+def left_alone(pod: Json) -> bool:
+    """Whether its workload was deleted from above it."""
+    return "ownerReferences" not in pod["metadata"]
+
+
+def described(action: Apply) -> str:
+    return f"{action.manifest['kind']} {action.manifest['metadata']['name']}"
 
 
 def stamp(moment: datetime) -> str:

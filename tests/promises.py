@@ -6,14 +6,15 @@ asks the planner nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
-from fleet import Fleet, attestation, image_of, selected, serves, stamp
+from fleet import Fleet, attestation, finished, image_of, left_alone, selected, serves, stamp, terminating
 
 from specdecode_operator.api import names
 from specdecode_operator.plan.actions import Action
-from specdecode_operator.plan.observe import process_of
+from specdecode_operator.plan.observe import process_of, revision_of
 from specdecode_operator.plan.testimony import Silence
 
 Json = dict[str, Any]
@@ -31,6 +32,8 @@ def check(fleet: Fleet, action: Action) -> None:
         check_weights(fleet, after)
     elif kind == "Pod" and after is not None:
         check_mark(fleet, fleet.pod_named(name) or after, after)
+    elif kind == "Pod" and (pod := fleet.pod_named(name)) is not None:
+        check_taken_down(fleet, pod)
     elif kind in ("Service", FROZEN) and after is None:
         check_removal(fleet, name.rpartition("-")[2])
 
@@ -60,6 +63,15 @@ def check_scale(fleet: Fleet, live: Json | None, after: Json | None) -> None:
         check_what_is_taken(fleet, revision, have, will, anew=live is None)
 
 
+def check_taken_down(fleet: Fleet, pod: Json) -> None:
+    """A pod goes by itself only where no ReplicaSet can take it down."""
+    revision = revision_of(pod)
+    assert left_alone(pod), "a pod goes that garbage collection takes"
+    assert revision not in fleet.replicas(), "a pod goes that its workload could give up"
+    left = sum(not terminating(each) for each in fleet.pods_of(revision))
+    check_what_is_given_up(fleet, revision, left, left - 1)
+
+
 def check_what_is_given_up(fleet: Fleet, revision: str, have: int, will: int) -> None:
     spec, replicas = fleet.parsed().spec, fleet.replicas()
     others = occupied(fleet, but=revision)
@@ -68,7 +80,7 @@ def check_what_is_given_up(fleet: Fleet, revision: str, have: int, will: int) ->
     left = before - min(ready, have) + min(ready, will)
     floor = min(spec.min_available_or_default, spec.replicas)
     assert left >= floor or left == before, f"{before} -> {left} serving, minAvailable {floor}"
-    too_many = sum(replicas.values()) > spec.replicas
+    too_many = sum(replicas.values()) + sum(left_behind(fleet).values()) > spec.replicas
     assert too_many or not (wanted(fleet, revision) or is_refused(fleet)), "a slot goes, and the spec gives no reason"
     if not too_many:
         check_target_before_next(fleet)
@@ -89,6 +101,8 @@ def check_target_before_next(fleet: Fleet) -> None:
 
 def check_what_is_taken(fleet: Fleet, revision: str, have: int, will: int, *, anew: bool) -> None:
     spec, others = fleet.parsed().spec, occupied(fleet, but=revision)
+    if anew and will <= sum(not terminating(pod) for pod in fleet.pods_of(revision)):
+        return  # It adopts what was left behind.
     own = have if anew or not others else max(have, len(fleet.pods_of(revision)))
     assert others + own + will - have <= spec.replicas, "a slot is taken whose GPUs aren't free: a surge"
 
@@ -101,7 +115,17 @@ def occupied(fleet: Fleet, *, but: str) -> int:
 
 def known(fleet: Fleet) -> set[str]:
     """Revisions that something is left of. Pods of others are nobody's."""
-    return {*fleet.replicas(), *(name.rpartition("-")[2] for kind, name in fleet.children if kind == FROZEN)}
+    frozen = (name.rpartition("-")[2] for kind, name in fleet.children if kind == FROZEN)
+    return {*fleet.replicas(), *frozen, *left_behind(fleet)}
+
+
+def left_behind(fleet: Fleet) -> Counter[str]:
+    """Pods that stand without a workload, by revision."""
+    replicas, found = fleet.replicas(), Counter[str]()
+    for pod in fleet.pods.values():
+        if left_alone(pod) and not finished(pod) and revision_of(pod) not in replicas:
+            found[revision_of(pod)] += not terminating(pod)
+    return found
 
 
 def check_removal(fleet: Fleet, revision: str) -> None:
@@ -121,7 +145,7 @@ def check_weights(fleet: Fleet, route: Json) -> None:
     ready = {name: sum(not is_known_to_be_wrong(fleet, pod) for pod in pods[name]) for name in weights}
     right = [pod for each in pods.values() for pod in each if not is_wrong(fleet, pod)]
     for name in weights:
-        if name not in fleet.routed():
+        if name not in fleet.routed() or name in fleet.smuggled:
             assert any(is_fit(fleet, pod) for pod in fleet.pods_of(name)), "a revision enters with no pod that is fit"
     assert all(weights.values()), "a weight of nothing"
     if len(weights) > 1 and right:

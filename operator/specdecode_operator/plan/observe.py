@@ -93,6 +93,8 @@ class Pod:
     raw: Json = field(repr=False, compare=False, hash=False)
     taken_out: bool = False
     """It is to serve and isn't in its Services: it isn't what its revision says, or somebody edited its label."""
+    orphan: bool = False
+    """Nothing owns it: its workload was deleted from above it."""
     asked: bool = False
     """It answers requests, so it is asked for its attestation too."""
     process: str = ""
@@ -145,6 +147,7 @@ def _pod(raw: Json, routable: bool) -> Pod:
         created=moment(meta.get("creationTimestamp")) or datetime.min.replace(tzinfo=UTC),
         raw=raw,
         taken_out=leads(labels) and labels.get(names.LABEL_SERVES) != "true",
+        orphan=not meta.get("ownerReferences"),
         asked=leads(labels),
         process=process_of(raw),
         attested_as=(meta.get("annotations") or {}).get(names.ANNOTATION_ATTESTED, ""),

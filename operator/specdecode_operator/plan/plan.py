@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -31,10 +31,10 @@ from specdecode_operator.plan import attestation, observe, traffic
 from specdecode_operator.plan.actions import Action, Apply, Delete, Event, Patch
 from specdecode_operator.plan.differs import first_difference, has_beyond, merge_patch, repaired
 from specdecode_operator.plan.narrate import narrate
-from specdecode_operator.plan.observe import Json, Observed, Revision, by_name, live_pods, revision_of_child
+from specdecode_operator.plan.observe import Json, Observed, Pod, Revision, by_name, live_pods, revision_of_child
 from specdecode_operator.plan.roles import History, Roles, history, outdated, roles, wanted_revision
 from specdecode_operator.plan.rollout import Goal, Move, RouteView, next_move
-from specdecode_operator.plan.slots import NEXT_TO_GO, Arm, Slot, arms
+from specdecode_operator.plan.slots import NEXT_TO_GO, Arm, Slot, arms, first_to_go
 from specdecode_operator.plan.status import Situation, status_of
 from specdecode_operator.plan.trouble import Trouble, of_pod, of_workload
 from specdecode_operator.plan.validate import Allowed, field_errors, hostname_taken
@@ -107,7 +107,16 @@ def _plan_revisions(
     settle = timedelta(seconds=spec.traffic.settle_seconds if spec.traffic else 0)
     floor = min(spec.min_available_or_default, spec.replicas)
     new = _freeze(owner, it, past, cast.target)
-    goal = Goal(cast.target, cast.stable, spec.replicas, floor, settle, swap=not it.errors, untried=new is not None)
+    goal = Goal(
+        cast.target,
+        cast.stable,
+        spec.replicas,
+        floor,
+        settle,
+        swap=not it.errors,
+        untried=new is not None,
+        way_back=cast.stable != cast.target and (cast.stable in past.frozen or cast.stable in _made(observed)),
+    )
     frozen = {**past.frozen, **({cast.target: controllerrevision.frozen(new)} if new else {})}
     missing_api = _missing_api(frozen, cast, observed)
     routes = it.route_api and road is not None
@@ -117,7 +126,7 @@ def _plan_revisions(
     attested = tuple(attestation.marks(it.arms.values()))
     if attestation.changes_who_serves(attested):
         move = replace(move, replicas=as_it_is, done=False, again=it.now + SOON)
-    weights = _weights(it, move, view, settle)
+    weights = _weights(it, move, traffic.entered(view, it.desired.status) if view else None, settle)
     route = httproute.build(owner, road, weights) if routes and road else None
     it = replace(
         it,
@@ -137,7 +146,8 @@ def _plan_revisions(
         *children.freeze(new),
         *children.thaw(stale),
         *children.services(),
-        *children.workloads(move, cast.target, missing_api),
+        *children.workloads(move, it.arms, cast.target, missing_api),
+        *_left_behind(it.arms.values(), move),
         *children.route(route),
         *children.budget(floor, spec.replicas, frozen.get(cast.target)),
         *children.monitor(it.desired),
@@ -174,12 +184,12 @@ def _again(it: Situation, move: Move) -> timedelta | None:
 def _arms(desired: SpecDecodeDeployment, observed: Observed, past: History) -> dict[Revision, Arm]:
     """Arms of the revisions that can be acted on.
 
-    Pods whose revision has neither a workload nor its frozen self any more are nobody's: they can't be made again, and
-    wait for whoever made them so.
+    Pods whose revision has neither a workload nor its frozen self any more go with their workload: garbage collection
+    takes them. Only those that were left behind without an owner have to be taken down.
     """
     sizes = {revision: each.nodes_per_replica for revision, each in past.frozen.items()}
     pods = live_pods(observed)
-    replicas = _asked_for(desired, observed, past, Counter(pod.revision for pod in pods if pod.asked))
+    replicas = _asked_for(desired, observed, past, [pod for pod in pods if pod.asked])
     known = (pod for pod in pods if pod.revision in replicas or pod.revision in past.frozen)
     judged = [attestation.judged(pod, past.frozen, observed.attestations) for pod in known]
     return arms(replicas, judged, sizes, _made(observed))
@@ -192,20 +202,26 @@ def _made(observed: Observed) -> frozenset[Revision]:
 
 
 def _asked_for(
-    desired: SpecDecodeDeployment, observed: Observed, past: History, held: Mapping[Revision, int]
+    desired: SpecDecodeDeployment, observed: Observed, past: History, pods: Sequence[Pod]
 ) -> dict[Revision, int]:
     """Slots that each revision's workload asks for.
 
-    A workload that somebody deleted comes back with the slots that status has for it, as far as others, whose slots are
-    `held` by pods that may be on their way out, leave them free.
+    A workload that somebody deleted comes back with the slots that status has for it, as far as others, whose slots may
+    be held by pods on their way out, leave them free; and with those of its pods that were left behind, so that it
+    adopts them: none is lost for it, and they can be given up one by one.
     """
     replicas = {revision_of_child(item): int(item["spec"].get("replicas", 1)) for item in observed.workloads}
+    held = Counter(pod.revision for pod in pods)
+    left: Counter[Revision] = Counter()
+    for pod in pods:
+        if pod.orphan and pod.revision not in replicas:
+            left[pod.revision] += not pod.terminating
     for role in (desired.status.stable, desired.status.candidate):
         if role is not None and role.slots and role.revision in past.frozen:
             others = {*replicas, *held} - {role.revision}
             taken = sum(max(replicas.get(each, 0), held.get(each, 0)) for each in others)
             replicas.setdefault(Revision(role.revision), min(role.slots, max(desired.spec.replicas - taken, 0)))
-    return replicas
+    return {**replicas, **{revision: max(count, replicas.get(revision, 0)) for revision, count in left.items()}}
 
 
 def _freeze(owner: Owner, it: Situation, past: History, target: Revision) -> Json | None:
@@ -270,11 +286,11 @@ def _needs_domain(frozen: Frozen) -> bool:
     return bool(frozen.template["spec"].get("resourceClaims"))
 
 
-def _weights(it: Situation, move: Move, view: RouteView | None, settle: timedelta) -> dict[str, int]:
-    if view is None:
+def _weights(it: Situation, move: Move, routed: frozenset[Revision] | None, settle: timedelta) -> dict[str, int]:
+    if routed is None:
         return {}
     after = {r: replace(arm, replicas=min(arm.replicas, move.replicas.get(r, 0))) for r, arm in it.arms.items()}
-    return traffic.weights(after, leaving=move.leaving, routed=view.revisions, settle=settle, now=it.now)
+    return traffic.weights(after, leaving=move.leaving, routed=routed, settle=settle, now=it.now)
 
 
 def _traffic(desired: SpecDecodeDeployment, observed: Observed) -> tuple[Traffic | None, FieldError | None]:
@@ -342,10 +358,13 @@ class _Children:
             yield from _settle(desired, live.get(desired["metadata"]["name"]))
         yield from _settle(service.for_all(self.owner), live.get(self.owner.name))
 
-    def workloads(self, move: Move, target: Revision, missing_api: str) -> Iterator[Action]:
+    def workloads(
+        self, move: Move, held: Mapping[Revision, Arm], target: Revision, missing_api: str
+    ) -> Iterator[Action]:
         """The ReplicaSets or LeaderWorkerSets, with the replicas of this move.
 
-        The target's is made before it has a slot: whether the API server takes its template is known then.
+        The target's is made before it has a slot: whether the API server takes its template is known then. One whose
+        pods were left behind is made again even for none: it adopts them, and takes them down.
         """
         live = by_name(self.observed.workloads)
         for revision in sorted(self.keep):
@@ -354,7 +373,9 @@ class _Children:
             replicas = move.replicas.get(revision, 0)
             if each is None:
                 yield from _rescale(item, replicas)
-            elif (item or replicas or revision == target) and not (missing_api and each.nodes_per_replica > 1):
+            elif (item or replicas or revision == target or _stands(held.get(revision))) and not (
+                missing_api and each.nodes_per_replica > 1
+            ):
                 yield from self._workload(each, replicas, item)
 
     def _workload(self, each: Frozen, replicas: int, live: Json | None) -> Iterator[Action]:
@@ -401,6 +422,19 @@ class _Children:
                 yield _delete(item, f"revision {revision} has no slot any more")
         for item in outdated(self.past, self.keep):
             yield _delete(item, "older than the history that is kept")
+
+
+def _stands(arm: Arm | None) -> bool:
+    return arm is not None and bool(arm.standing)
+
+
+def _left_behind(held: Iterable[Arm], move: Move) -> Iterator[Action]:
+    """Pods of slots that are given up and that nothing scales any more."""
+    for arm in held:
+        surplus = len(arm.standing) - move.replicas.get(arm.revision, 0)
+        for slot in first_to_go(arm)[: max(surplus, 0)] if arm.lost else ():
+            for pod in slot.pods:
+                yield Delete("v1", "Pod", pod.name, pod.uid, f"revision {arm.revision} gives its slot up")
 
 
 def _settle(desired: Json, live: Json | None) -> Iterator[Action]:

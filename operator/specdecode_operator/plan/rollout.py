@@ -14,13 +14,14 @@ restart at any point:
 * slots asked for > wanted: somebody scaled down.
 
 A changed spec is a changed target: slots of revisions that are neither target nor stable go first. A revert makes
-stable the target. So one rule covers replacing, reverting and scaling at any time.
+stable the target, and while the API server refuses the target, slots go where a revert would send them. So one rule
+covers replacing, reverting and scaling at any time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -44,6 +45,8 @@ class Goal:
     """False while the spec is invalid: replicas follow, revisions stay as they are."""
     untried: bool = False
     """The target has yet to be frozen, so nobody knows whether the API server takes its workload."""
+    way_back: bool = False
+    """There is a stable revision besides the target, and it can have slots even if it has none now."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,20 @@ class Move:
 
 def next_move(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, now: datetime) -> Move:
     """The next move. `route` is None if no route is wanted or possible."""
+    target = arms.get(goal.target, Arm(goal.target, 0, made=False))
+    if goal.way_back and not goal.untried and not target.made and target.empty:
+        return _gone_back(arms, goal, route, now)
+    return _towards(arms, goal, route, now)
+
+
+def _gone_back(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, now: datetime) -> Move:
+    """The move while the API server refuses the target: as if the stable revision were asked for."""
+    move = _towards(arms, replace(goal, target=goal.stable, way_back=False), route, now)
+    waiting = move.waiting or _until_made(move.replicas, goal).waiting
+    return replace(move, waiting=waiting, phase=SWAPPING, done=False)
+
+
+def _towards(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, now: datetime) -> Move:
     held = dict(arms)
     held.setdefault(goal.target, Arm(goal.target, 0, made=False))
     others = [arm for arm in held.values() if arm.revision != goal.target and not arm.empty]
@@ -111,6 +128,8 @@ def _to_zero(arms: Mapping[Revision, Arm], asked: dict[Revision, int], route: Ro
 
 
 def _alone(target: Arm, asked: dict[Revision, int], goal: Goal, now: datetime) -> Move:
+    if goal.untried and goal.way_back:
+        return _until_made(asked, goal)
     return Move(
         {**asked, goal.target: goal.replicas},
         done=target.replicas == goal.replicas and target.settled(goal.settle, now) >= goal.replicas,
@@ -137,7 +156,7 @@ def _recipient(arms: Mapping[Revision, Arm], goal: Goal) -> Arm | None:
     None while that can't be told: a target without a workload may be one that the API server refuses.
     """
     target = arms[goal.target]
-    proven = [arm for arm in arms.values() if arm.ready and arm.revision != goal.target]
+    proven = [arm for arm in arms.values() if arm.ready and not arm.lost and arm.revision != goal.target]
     if target.made and (target.ready == target.replicas or not proven):
         return target
     if not target.made and (goal.untried or not proven):
@@ -188,7 +207,7 @@ def _swap(
     return _shrink(source, asked, route)
 
 
-def _until_made(asked: dict[Revision, int], goal: Goal) -> Move:
+def _until_made(asked: Mapping[Revision, int], goal: Goal) -> Move:
     """No slot for a target whose workload isn't there, nor one given up for it."""
     return Move(asked, phase=SWAPPING, waiting=f"Waits until the API server has taken revision {goal.target}.")
 

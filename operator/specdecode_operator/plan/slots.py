@@ -68,6 +68,8 @@ class Arm:
     slots: tuple[Slot, ...] = ()
     made: bool = True
     """Whether its workload is there: then the API server takes its template."""
+    lost: bool = False
+    """Neither its workload nor what it was made from is there: it can't grow, and its pods go one by one."""
 
     @property
     def standing(self) -> tuple[Slot, ...]:
@@ -116,9 +118,15 @@ class Arm:
 
 
 def arms(
-    replicas: Mapping[Revision, int], pods: Iterable[Pod], sizes: Mapping[Revision, int], made: Container[Revision]
+    replicas: Mapping[Revision, int],
+    pods: Iterable[Pod],
+    sizes: Mapping[Revision, int],
+    made: Container[Revision],
 ) -> dict[Revision, Arm]:
-    """Arms of all revisions that have a workload or a pod. `made`: those whose workload is there."""
+    """Arms of all revisions that have a workload or a pod.
+
+    `sizes`: pods of a replica, for revisions whose frozen self is there. `made`: revisions whose workload is there.
+    """
     groups: dict[tuple[Revision, str], list[Pod]] = {}
     for pod in pods:
         groups.setdefault((pod.revision, pod.group), []).append(pod)
@@ -126,19 +134,30 @@ def arms(
     for (revision, _), members in groups.items():
         slots.setdefault(revision, []).append(Slot(tuple(members), sizes.get(revision, 1)))
     return {
-        revision: Arm(revision, replicas.get(revision, 0), tuple(held), revision in made)
+        revision: Arm(
+            revision,
+            replicas.get(revision, 0),
+            tuple(held),
+            made=revision in made,
+            lost=revision not in made and revision not in sizes,
+        )
         for revision, held in slots.items()
     }
 
 
 def next_to_go(arm: Arm) -> Slot | None:
-    """The slot that the arm gives up next: one that doesn't serve, else the one already chosen, else the youngest.
+    """The slot that the arm gives up next; None if it has none."""
+    return next(iter(first_to_go(arm)), None)
+
+
+def first_to_go(arm: Arm) -> list[Slot]:
+    """Its slots in the order in which it gives them up: those that don't serve, the one already chosen, the youngest.
 
     The ReplicaSet controller takes unready pods before it looks at costs, so the first rule is its own. The youngest
     has the coldest caches; names break ties, so that the same state always gives the same choice.
     """
     oldest = datetime.min.replace(tzinfo=UTC)
-    ranked = sorted(
+    return sorted(
         arm.standing,
         key=lambda slot: (
             slot.ready,
@@ -147,4 +166,3 @@ def next_to_go(arm: Arm) -> Slot | None:
             slot.leader.name,
         ),
     )
-    return ranked[0] if ranked else None

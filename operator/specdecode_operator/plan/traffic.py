@@ -14,6 +14,7 @@ from typing import Any
 
 from specdecode_operator.api import names
 from specdecode_operator.api.errors import FieldError
+from specdecode_operator.api.status import Status
 from specdecode_operator.api.traffic import Traffic
 from specdecode_operator.plan.differs import differs
 from specdecode_operator.plan.observe import Json, Observed, Revision, moment
@@ -63,6 +64,15 @@ def view(name: str, namespace: str, traffic: Traffic, route: Json | None) -> Rou
         current=route is not None and accepted(route, traffic, namespace) is True,
         waits_for=f"gateway {gateway}",
     )
+
+
+def entered(view: RouteView, before: Status) -> frozenset[Revision]:
+    """Revisions of the live route that are there by the operator's doing, and may stay while a slot of them serves.
+
+    One that status has without a weight was added by hand: it has to be fit to enter, as any other.
+    """
+    roles = (before.stable, before.candidate)
+    return view.revisions - {Revision(role.revision) for role in roles if role is not None and not role.weight}
 
 
 def gateway_of(namespace: str, traffic: Traffic) -> str:

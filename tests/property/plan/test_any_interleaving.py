@@ -27,8 +27,9 @@ from specdecode_operator.plan.testimony import Absent, Attestation, Garbled, Sai
 Json = dict[str, Any]
 SEARCH = int(os.environ.get("INTERLEAVINGS", "0"))
 """Examples to look for with random seeds; without it, the same few at each run."""
-IMAGES = [IMAGE, *(IMAGE.replace(DIGEST, f"sha256:{letter * 64}") for letter in "bcd")]
-BAD = IMAGES[3]
+IMAGES = [IMAGE, *(IMAGE.replace(DIGEST, f"sha256:{letter * 64}") for letter in "bcde")]
+BAD, REFUSED = IMAGES[3:]
+"""Of these, the engine never starts, and the API server refuses the template."""
 TRUTH = CATALOGUE.of_line("0.33.0")
 assert TRUTH is not None
 LIES = [
@@ -66,6 +67,7 @@ MIX = {
     "somebody_scales_a_workload": 1,
     "somebody_edits_a_label": 1,
     "somebody_edits_the_route": 1,
+    "somebody_adds_to_the_route": 1,
     "somebody_edits_the_status": 1,
 }
 """How often each happens, beside the others."""
@@ -107,6 +109,7 @@ class Interleavings(RuleBasedStateMachine):
         start = keeping(deployment().replicas(replicas), least)
         self.fleet = Fleet.of(start.behind("edge") if routed else start)
         self.fleet.bad_images.add(BAD)
+        self.fleet.refused_images.add(REFUSED)
         self.fleet.before_write = partial(promises.check, self.fleet)
         if settled:
             self.fleet.settle()
@@ -189,7 +192,8 @@ class Interleavings(RuleBasedStateMachine):
 
     def somebody_deletes_a_workload(self, one_of: Callable[..., Any]) -> None:
         if workloads := self.deletable("ReplicaSet"):
-            self.delete(one_of(*workloads))
+            key = one_of(*workloads)
+            one_of(self.delete, self.delete, self.orphan)(key)
 
     def somebody_deletes_a_child(self, one_of: Callable[..., Any]) -> None:
         if children := self.deletable():
@@ -214,6 +218,12 @@ class Interleavings(RuleBasedStateMachine):
             for ref in route["spec"]["rules"][0].get("backendRefs", []):
                 ref["weight"] = one_of(0, 9)
 
+    def somebody_adds_to_the_route(self, one_of: Callable[..., Any]) -> None:
+        status = self.fleet.obj["status"]
+        known = {status[role]["revision"] for role in ("stable", "candidate") if role in status}
+        if self.fleet.route and (absent := sorted(known - set(self.fleet.routed()))):
+            self.fleet.smuggle(one_of(*absent))
+
     def somebody_edits_the_status(self, one_of: Callable[..., Any]) -> None:
         frozen = [name.rpartition("-")[2] for _, name in self.deletable("ControllerRevision")]
         known = self.fleet.obj["status"].get("stable")
@@ -231,6 +241,9 @@ class Interleavings(RuleBasedStateMachine):
 
     def deletable(self, *kinds: str) -> list[tuple[str, str]]:
         return sorted(key for key in self.fleet.children if (key[0] in kinds if kinds else key[0] != "EndpointSlice"))
+
+    def orphan(self, key: tuple[str, str]) -> None:
+        self.fleet.orphan(self.fleet.children[key])
 
     def delete(self, key: tuple[str, str]) -> None:
         gone = self.fleet.children.pop(key)
@@ -275,12 +288,21 @@ class Interleavings(RuleBasedStateMachine):
         fleet, spec = self.fleet, self.fleet.parsed().spec
         if promises.is_refused(fleet) or spec.engine.image == BAD:
             return
+        if spec.engine.image == REFUSED:
+            self.as_before()
+            return
         if fleet.condition("Progressing")["reason"] == names.REASON_HELD:
             assert spec.min_available_or_default == spec.replicas == fleet.serving()
             return
         assert fleet.serving() == spec.replicas
         assert all(promises.wanted(fleet, revision) for revision, count in fleet.replicas().items() if count)
         assert sum(fleet.routed().values()) == (spec.replicas if spec.traffic else 0)
+
+    def as_before(self) -> None:
+        """While the API server refuses what is asked for: what served before goes on, and scales."""
+        status = self.fleet.obj["status"]
+        if status["stable"]["image"] not in (BAD, REFUSED, "unknown"):
+            assert self.fleet.serving() == self.fleet.parsed().spec.replicas
 
 
 def keeping(builder: DeploymentBuilder, least: str) -> DeploymentBuilder:
@@ -292,7 +314,7 @@ def keeping(builder: DeploymentBuilder, least: str) -> DeploymentBuilder:
 
 
 Interleavings.TestCase.settings = settings(
-    max_examples=SEARCH or 150,
+    max_examples=SEARCH or 60,
     derandomize=not SEARCH,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink],
     stateful_step_count=40,

@@ -1,12 +1,16 @@
 """What `tests/property/plan/test_any_interleaving.py` once found wrong, each as plain as it gets."""
 
 import json
+from typing import Any
 
 import pytest
 from builders import IMAGE, OTHER_IMAGE, deployment
 from fleet import Fleet, attestation, terminating
 
+from specdecode_operator.plan.actions import Delete
 from specdecode_operator.plan.testimony import Attestation, Garbled, Silence, read
+
+Json = dict[str, Any]
 
 
 @pytest.fixture
@@ -101,6 +105,115 @@ def test_no_slot_is_given_up_in_the_plan_that_lets_its_pods_back(serving: Fleet)
     assert serving.replicas()[first] == 3
     serving.settle()
     assert serving.serving() == 3
+
+
+# --- Pods that are left behind ----------------------------------------------------------------------------------------
+
+
+def replicaset(fleet: Fleet, revision: str) -> Json:
+    return fleet.children[("ReplicaSet", f"demo-{revision}")]
+
+
+def test_a_pod_that_was_left_behind_after_its_slot_was_given_up_is_adopted_and_goes(serving: Fleet) -> None:
+    first = stable(serving)
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    while serving.replicas()[first] != 1:
+        serving.round()
+    serving.orphan(replicaset(serving, first))
+    second = serving.obj["status"]["candidate"]["revision"]
+    serving.children[("ReplicaSet", f"demo-{second}")]["spec"]["replicas"] = 3
+    serving.settle()
+    assert serving.replicas() == {second: 3}
+    assert len(serving.pods) == 3
+
+
+@pytest.mark.parametrize("least", [0, 2])
+def test_pods_whose_workload_and_frozen_self_are_both_gone_serve_on_and_give_up_one_slot_after_another(
+    serving: Fleet, least: int
+) -> None:
+    first, other = stable(serving), IMAGE.replace("engine@", "engine-b@")
+    serving.refused_images.add(OTHER_IMAGE)
+    serving.edit(lambda it: it.image(OTHER_IMAGE).set("spec.minAvailable", least))
+    serving.settle()
+    del serving.children[("ControllerRevision", f"demo-{first}")]
+    serving.orphan(replicaset(serving, first))
+    serving.settle()
+    assert (serving.serving(), set(serving.routed())) == (3, {first})
+    serving.edit(lambda it: it.image(other))
+    fewest = 3
+    while first in serving.routed() or len(serving.pods_of(first)):
+        serving.round()
+        fewest = min(fewest, serving.serving())
+    assert fewest >= 2
+    serving.settle()
+    assert serving.obj["status"]["stable"]["image"] == other
+    assert [serving.serving(), len(serving.pods)] == [3, 3]
+
+
+def test_pods_that_garbage_collection_is_about_to_take_are_left_to_it(serving: Fleet) -> None:
+    first = stable(serving)
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.reconcile()
+    del serving.children[("ControllerRevision", f"demo-{first}")]
+    del serving.children[("ReplicaSet", f"demo-{first}")]
+    assert not [action for action in serving.planned().actions if isinstance(action, Delete) and action.kind == "Pod"]
+
+
+# --- While the API server refuses what is asked for -------------------------------------------------------------------
+
+
+def test_from_zero_the_stable_revision_scales_up_while_the_candidate_is_refused(serving: Fleet) -> None:
+    first = stable(serving)
+    serving.refused_images.add(OTHER_IMAGE)
+    serving.edit(lambda it: it.replicas(0))
+    serving.settle()
+    serving.edit(lambda it: it.image(OTHER_IMAGE).replicas(2))
+    serving.settle()
+    assert serving.routed() == {first: 2}
+    serving.refused_images.clear()
+    serving.settle()
+    assert serving.obj["status"]["stable"]["image"] == OTHER_IMAGE
+
+
+def test_from_zero_a_candidate_that_is_taken_needs_no_pod_of_the_stable_revision(serving: Fleet) -> None:
+    first = stable(serving)
+    serving.edit(lambda it: it.replicas(0))
+    serving.settle()
+    serving.edit(lambda it: it.image(OTHER_IMAGE).replicas(2))
+    while serving.serving() < 2:
+        serving.round()
+        assert serving.pods_of(first) == []
+
+
+def test_a_failing_revisions_slot_goes_back_while_the_next_one_is_refused(serving: Fleet) -> None:
+    first, third = stable(serving), IMAGE.replace("engine@", "engine-b@")
+    serving.bad_images.add(OTHER_IMAGE)
+    serving.refused_images.add(third)
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.settle()
+    assert serving.serving() == 2
+    serving.edit(lambda it: it.image(third))
+    serving.settle()
+    assert serving.routed() == {first: 3}
+
+
+# --- The route --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [1, 9])
+def test_a_revision_that_was_added_to_the_route_by_hand_is_taken_out_until_it_is_fit(
+    serving: Fleet, weight: int
+) -> None:
+    first = stable(serving)
+    serving.lies[OTHER_IMAGE] = Silence("nothing within 5 s")
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.settle()
+    second = serving.obj["status"]["candidate"]["revision"]
+    serving.smuggle(second)
+    assert serving.route is not None
+    serving.route["spec"]["rules"][0]["backendRefs"][-1]["weight"] = weight
+    serving.settle()
+    assert set(serving.routed()) == {first}
 
 
 # --- An answer that isn't understood is no attestation ----------------------------------------------------------------

@@ -371,6 +371,22 @@ def test_scaling_down_takes_a_candidate_that_does_not_serve_before_a_pod_that_do
     assert sum(fleet.replicas().values()) == 1
 
 
+@pytest.mark.parametrize(("least", "serves"), [(None, 1), (2, 2)])
+def test_after_scaling_down_a_failed_replacement_begins_anew_within_min_available(
+    serving: Fleet, least: int | None, serves: int
+) -> None:
+    serving.bad_images.add(OTHER_IMAGE)
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.settle()
+    assert serving.serving() == 2
+    serving.edit(lambda it: it.replicas(2) if least is None else it.replicas(2).set("spec.minAvailable", least))
+    serving.settle()
+    assert serving.serving() == serves
+    assert serving.condition("Progressing")["reason"] == (
+        names.REASON_REPLACING if least is None else names.REASON_HELD
+    )
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_of_what_serves_scaling_down_takes_the_candidate_last(replicas: int) -> None:
     fleet = Fleet.of(three())
