@@ -83,7 +83,9 @@ class Fleet:
         self.obj = changed
 
     def lose_status(self) -> None:
+        """With it goes what would tell who was put into the route by whom."""
         self.obj["status"] = {}
+        self.smuggled.clear()
 
     # --- The operator -------------------------------------------------------------------------------------------------
 

@@ -146,7 +146,7 @@ REFUSED: dict[str, tuple[DeploymentBuilder, tuple[str, ...]]] = {
     ),
     "a quantity that is none": (
         BASE.set("spec.template.resources.limits", {"memory": "lots"}),
-        ("spec.template.resources.limits.memory", "should match"),
+        ("spec.template.resources.limits[memory]", "found a text that is no quantity", "Gi"),
     ),
     "a negative quantity": (
         BASE.set("spec.template.resources.limits", {"memory": -1}),
@@ -212,7 +212,132 @@ REFUSED: dict[str, tuple[DeploymentBuilder, tuple[str, ...]]] = {
     ),
     "a time limit that is none": (
         BASE.behind("inference").set("spec.traffic.requestTimeout", "forever"),
-        ("spec.traffic.requestTimeout", "should match"),
+        ("spec.traffic.requestTimeout", "found forever", "90s or 1h30m"),
+    ),
+    "a unit that there isn't": (
+        BASE.set("spec.accelerator.shmSize", "64K"),
+        ("spec.accelerator.shmSize", "found a text that is no quantity", "k, M, G"),
+    ),
+    "a resource that no container has": (
+        BASE.set("spec.template.resources.limits", {"gpus": 2}),
+        ("spec.template.resources.limits", "found a resource that no container has", "rdma/ib"),
+    ),
+    "an extended resource without a limit": (
+        BASE.set("spec.template.resources.requests", {"rdma/ib": 1}),
+        ("spec.template.resources.requests", "without the same limit", "under limits only"),
+    ),
+    "a request above its limit": (
+        BASE.set("spec.template.resources", {"requests": {"cpu": "1500m"}, "limits": {"cpu": 1}}),
+        ("spec.template.resources.requests", "found a request above its limit", "raise the limit"),
+    ),
+    "a mount over the image": (
+        mount("/"),
+        ("spec.template.volumeMounts[0].mountPath", "found /", "mount it elsewhere"),
+    ),
+    "a mount over the image, spelled otherwise": (
+        mount("//"),
+        ("spec.template.volumeMounts[0].mountPath", "found //", "mount it elsewhere"),
+    ),
+    "a mount among the operator's claims": (
+        mount("/mnt/claims/weights"),
+        ("spec.template.volumeMounts[0].mountPath", "found /mnt/claims/weights", "which are the operator's"),
+    ),
+    "a mount that leads up": (
+        mount("/data/../etc"),
+        ("spec.template.volumeMounts[0].mountPath", "found /data/../etc", "without .."),
+    ),
+    "a part of a volume outside it": (
+        mount("/data").set(
+            "spec.template.volumeMounts", [{"name": "data", "mountPath": "/data", "subPath": "a/../../b"}]
+        ),
+        ("spec.template.volumeMounts[0].subPath", "found a/../../b", "a relative path without colons and without .."),
+    ),
+    "a file of a Secret outside its volume": (
+        volume(secret={"secretName": "s", "items": [{"key": "a", "path": "../b"}]}),
+        ("spec.template.volumes[0].secret.items[0].path", "found ../b", "without .."),
+    ),
+    "a key that no Secret has": (
+        BASE.set("spec.engine.env", [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "a b"}}}]),
+        ("spec.engine.env[0].valueFrom.secretKeyRef.key", "found a b", "dashes, underscores and dots"),
+    ),
+    "a field that no pod gives": (
+        BASE.set("spec.engine.env", [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.phase"}}}]),
+        ("spec.engine.env[0].valueFrom.fieldRef.fieldPath", "found status.phase", "status.hostIP"),
+    ),
+    "a variable's name that is none": (
+        BASE.set("spec.engine.env", [{"name": "1ST", "value": SECRET}]),
+        ("spec.engine.env[0].name", "found 1ST", "no digit first"),
+    ),
+    "a variable with a NUL": (
+        BASE.env(A=f"{SECRET}\0"),
+        ("spec.engine.env[0].value", "found a NUL character in the value", "remove it"),
+    ),
+    "an argument with a NUL": (
+        BASE.args("--seed", "1\0"),
+        ("spec.engine.args[1]", "found a NUL character in an argument", "remove it"),
+    ),
+    "a label's value that is none": (
+        BASE.set("spec.template.labels", {"team": "a b"}),
+        ("spec.template.labels[team]", "found a b", "a letter or digit first and last"),
+    ),
+    "a label below a name that is none": (
+        BASE.set("spec.template.labels", {"a..b/team": "x"}),
+        ("spec.template.labels", "found a key that is no label key", "an optional DNS name and slash"),
+    ),
+    "a node label that is none": (
+        BASE.set("spec.template.nodeSelector", {"two words": "x"}),
+        ("spec.template.nodeSelector", "found a key that is no label key", "correct the key"),
+    ),
+    "a node label instead of the profile's that is none": (
+        BASE.on("cpu", nodeLabels={"two words": "x"}),
+        ("spec.accelerator.nodeLabels", "found a key that is no label key", "correct the key"),
+    ),
+    "annotations that are too long together": (
+        BASE.set("spec.template.annotations", {f"note-{number}": "x" * 32000 for number in range(8)}),
+        ("spec.template.annotations", "more than 250000 characters in all", "ConfigMap"),
+    ),
+    "a taint that there can't be": (
+        BASE.set("spec.template.tolerations", [{"key": "a b", "operator": "Exists"}]),
+        ("spec.template.tolerations[0].key", "found a b", "an optional DNS name and slash"),
+    ),
+    "seconds until an eviction that never comes": (
+        BASE.set(
+            "spec.template.tolerations",
+            [{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}],
+        ),
+        ("spec.template.tolerations[0].tolerationSeconds", "set effect to NoExecute"),
+    ),
+    "a runtime class that there can't be": (
+        BASE.on("cpu", runtimeClassName="Nvidia!"),
+        ("spec.accelerator.runtimeClassName", "found Nvidia!", "the name of a RuntimeClass, or nothing"),
+    ),
+    "a claim's path that leads out of it": (
+        BASE.serving("pvc://c/../.."),
+        ("spec.model.source", "found pvc://c/../..", "without the parts . and .."),
+    ),
+    "a hostname with a part over 63": (
+        BASE.behind("inference", f"{'a' * 64}.example.com"),
+        ("spec.traffic.hostnames[0]", f"found {'a' * 64}.example.com", "at most 63"),
+    ),
+    "an address for a hostname": (
+        BASE.behind("inference", "10.0.0.1"),
+        ("spec.traffic.hostnames[0]", "found 10.0.0.1", "no address"),
+    ),
+    "a path with a broken escape": (
+        BASE.behind("inference").set("spec.traffic.path", "/v1/%zz"),
+        ("spec.traffic.path", "found /v1/%zz", "two hexadecimal digits"),
+    ),
+    "a time between scrapes that is none": (
+        BASE.set("spec.metrics.scrapeInterval", "often"),
+        ("spec.metrics.scrapeInterval", "found often", "10s or 1m"),
+    ),
+    "a backend's name that is none": (
+        BASE.set("spec.speculative.attentionBackend", "triton"),
+        ("spec.speculative.attentionBackend", "found triton", "in capitals"),
+    ),
+    "a commit that is none": (
+        BASE.serving("hf://org/name", "G" * 40),
+        ("spec.model.revision", f"found {'G' * 40}", "40 hexadecimal digits in lower case"),
     ),
     "several mistakes at once": (
         BASE.on("tpu").replicas(-1).set("spec.engine.version", "0.1.0"),

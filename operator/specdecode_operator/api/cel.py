@@ -46,9 +46,14 @@ def _without_values(said: str) -> str:
 def _cel_text(said: str) -> str:
     """`said` as one CEL expression: text in quotes, joined with the expressions in braces."""
     parts = _VALUE.split(said)
-    quoted = ["'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'" if text else "" for text in parts[::2]]
-    joined = [part for pair in zip(quoted, [*parts[1::2], ""], strict=True) for part in pair if part]
+    texts = [quoted(text) if text else "" for text in parts[::2]]
+    joined = [part for pair in zip(texts, [*parts[1::2], ""], strict=True) for part in pair if part]
     return " + ".join(joined)
+
+
+def quoted(text: str) -> str:
+    """`text` as a CEL literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def number(value: str, digits: int) -> str:

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from specdecode_operator.api.cel import Rule
-from specdecode_operator.api.fields import Commit, Model, ModelName, Source
+from specdecode_operator.api.fields import Commit, Model, ModelName, Source, spelled
 
-_SOURCE = r"^(hf://[A-Za-z0-9][\\w.-]*/[A-Za-z0-9][\\w.-]*|pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[^:]+|/[^:]+)$"
+_SOURCE = r"^(hf://[A-Za-z0-9][\\w.-]*/[A-Za-z0-9][\\w.-]*|pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[^:[:cntrl:]]+|/[^:[:cntrl:]]+)$"
 
 SOURCE_RULES = (
     Rule(
@@ -15,6 +15,13 @@ SOURCE_RULES = (
         found="{self.source}",
         allowed="hf://org/name, pvc://claim/path or an absolute path",
         action="write the source in one of these forms",
+        field_path=".source",
+    ),
+    Rule(
+        rule="!self.source.matches('/[.][.]?(/|$)')",
+        found="{self.source}",
+        allowed="a path without the parts . and .., which could lead out of the claim",
+        action="write the path out",
         field_path=".source",
     ),
     Rule(
@@ -165,7 +172,19 @@ class Speculative(Model):
     num_speculative_tokens: Annotated[int, Field(ge=1, le=8)] = Field(
         description="Tokens drafted a step (K), 1 to 8. A step emits at most K + 1."
     )
-    attention_backend: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Z][A-Z0-9_]*$")] | None = Field(
+    attention_backend: (
+        Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=64,
+                json_schema_extra=spelled(
+                    "^[A-Z][A-Z0-9_]*$", "the engine's name of a backend, in capitals, such as TRITON_ATTN"
+                ),
+            ),
+        ]
+        | None
+    ) = Field(
         default=None,
         description="Attention backend of the drafter, by the engine's name for it (TRITON_ATTN, "
         "FLASH_ATTN, FLASHINFER, ...). Absent: the engine chooses.",

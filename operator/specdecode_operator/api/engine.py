@@ -6,7 +6,18 @@ from pydantic import Field
 
 from specdecode_operator.api import names
 from specdecode_operator.api.cel import Rule, given, number
-from specdecode_operator.api.fields import DNS_LABEL, Key, Model, ObjectName, as_set, atomic, keyed
+from specdecode_operator.api.fields import (
+    QUALIFIED,
+    Key,
+    LabelName,
+    Model,
+    ObjectName,
+    as_set,
+    atomic,
+    keyed,
+    spelled,
+    without_nul,
+)
 
 EngineLine = Literal["0.33.0", "0.30.0"]
 
@@ -21,12 +32,22 @@ class KeyRef(Model):
     )
 
 
+_POD_FIELD = (
+    "^(metadata[.](name|namespace|uid)|spec[.](nodeName|serviceAccountName)|status[.](hostIPs?|podIPs?)|"
+    rf"metadata[.](labels|annotations)\['{QUALIFIED}'\])$"
+)
+_POD_FIELD_IN_WORDS = (
+    "metadata.name, .namespace, .uid, .labels['key'] or .annotations['key'], spec.nodeName or .serviceAccountName, "
+    "status.hostIP, .hostIPs, .podIP or .podIPs"
+)
+
+
 class FieldRef(Model):
     """A field of the pod."""
 
-    field_path: Annotated[str, Field(min_length=1, max_length=256)] = Field(
-        description="Path of the pod's field, such as status.podIP or metadata.labels['key']."
-    )
+    field_path: Annotated[
+        str, Field(min_length=1, max_length=256, json_schema_extra=spelled(_POD_FIELD, _POD_FIELD_IN_WORDS))
+    ] = Field(description="Path of the pod's field, such as status.podIP or metadata.labels['key'].")
 
 
 class EnvSource(Model):
@@ -65,10 +86,15 @@ class EnvVar(Model):
         ),
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = Field(
-        description="Name of the variable. Names that begin with SPECDECODE_ belong to the operator."
-    )
-    value: Annotated[str, Field(max_length=32768)] | None = Field(
+    name: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=256,
+            json_schema_extra=spelled("^[A-Za-z_][A-Za-z0-9_]*$", "letters, digits and underscores, no digit first"),
+        ),
+    ] = Field(description="Name of the variable. Names that begin with SPECDECODE_ belong to the operator.")
+    value: Annotated[str, Field(max_length=32768, json_schema_extra=without_nul("the value"))] | None = Field(
         default=None, description="Its value. $(NAME) expands to a variable that stands before it."
     )
     value_from: EnvSource | None = Field(default=None, description="Where the value comes from instead.")
@@ -77,9 +103,7 @@ class EnvVar(Model):
 class Optimizations(Model):
     """The optimizations of the decode path that the image carries."""
 
-    disable: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)], ...], Field(max_length=32)
-    ] = Field(
+    disable: Annotated[tuple[LabelName, ...], Field(max_length=32)] = Field(
         default=(),
         description="Names of optimizations that are switched off; off is the release's own path. A name that the "
         "engine's line doesn't have, or can't switch, is refused. A change replaces the pods.",
@@ -122,7 +146,10 @@ class Engine(Model):
     optimizations: Optimizations = Field(
         default_factory=Optimizations, description="The optimizations of the decode path that the image carries."
     )
-    args: Annotated[tuple[Annotated[str, Field(max_length=4096)], ...], Field(max_length=128)] = Field(
+    args: Annotated[
+        tuple[Annotated[str, Field(max_length=4096, json_schema_extra=without_nul("an argument"))], ...],
+        Field(max_length=128),
+    ] = Field(
         default=(),
         description="Further arguments of the engine's serve command, after the operator's own. Arguments that say "
         "what a field of this object says are refused.",

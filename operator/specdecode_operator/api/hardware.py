@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from specdecode_operator.api.cel import Rule, number
-from specdecode_operator.api.fields import Labels, Model, Quantity, atomic
+from specdecode_operator.api.fields import DNS_NAME, Labels, Model, Quantity, atomic, qualified_keys, spelled
 from specdecode_operator.api.template import Toleration
 
 
@@ -63,6 +63,7 @@ class Accelerator(Model):
             action="remove gpusPerNode, or take another profile",
             field_path=".gpusPerNode",
         ),
+        qualified_keys("nodeLabels", "label"),
     )
 
     profile: ProfileName = Field(
@@ -92,7 +93,16 @@ class Accelerator(Model):
         description="Taints the pods tolerate, instead of the profile's. template.tolerations adds to these.",
         json_schema_extra=atomic(),
     )
-    runtime_class_name: Annotated[str, Field(max_length=253)] | None = Field(
+    runtime_class_name: (
+        Annotated[
+            str,
+            Field(
+                max_length=253,
+                json_schema_extra=spelled(f"{DNS_NAME}|^$", "the name of a RuntimeClass, or nothing"),
+            ),
+        ]
+        | None
+    ) = Field(
         default=None,
         description="RuntimeClass of the pods, instead of the profile's (gb200, h200: nvidia). Empty: "
         "none, where the node's default runtime brings the GPUs.",

@@ -5,8 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from specdecode_operator.api import names
-from specdecode_operator.api.cel import Rule, given, number
+from specdecode_operator.api.cel import Rule, given, number, quoted
 from specdecode_operator.api.fields import (
+    QUALIFIED,
+    QUALIFIED_IN_WORDS,
     AbsolutePath,
     Annotations,
     Key,
@@ -20,6 +22,8 @@ from specdecode_operator.api.fields import (
     RelativePath,
     atomic,
     keyed,
+    qualified_keys,
+    spelled,
 )
 
 
@@ -41,11 +45,19 @@ class Toleration(Model):
             action="remove the value, or set operator to Equal",
             field_path=".value",
         ),
+        Rule(
+            rule="!has(self.tolerationSeconds) || has(self.effect) && self.effect == 'NoExecute'",
+            found="tolerationSeconds without effect NoExecute",
+            allowed="tolerationSeconds with effect NoExecute only",
+            action="remove it, or set effect to NoExecute",
+            field_path=".tolerationSeconds",
+        ),
     )
 
-    key: Annotated[str, Field(max_length=317)] | None = Field(
-        default=None, description="Taint key. Absent, with operator Exists: all taints."
-    )
+    key: (
+        Annotated[str, Field(max_length=317, json_schema_extra=spelled(f"^({QUALIFIED})?$", f"{QUALIFIED_IN_WORDS}"))]
+        | None
+    ) = Field(default=None, description="Taint key. Absent, with operator Exists: all taints.")
     operator: Literal["Exists", "Equal"] | None = Field(default=None, description="Exists or Equal (the default).")
     value: LabelValue | None = Field(default=None, description="Taint value, for Equal.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
@@ -56,18 +68,52 @@ class Toleration(Model):
     )
 
 
+_RESOURCE = "^(cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMGT]i|.+/.+)$"
+"""Of qualified names, those that a container may have as a resource."""
+
+
 class Resources(Model):
     """Resources of the engine's container, over the profile's defaults. GPUs come from accelerator.gpusPerNode."""
 
-    RULES = tuple(
+    RULES = (
+        *(
+            Rule(
+                rule=f"!has(self.{kind}) || !('{names.GPU}' in self.{kind})",
+                found=names.GPU,
+                allowed="other resources, since accelerator.gpusPerNode says how many GPUs",
+                action="remove it, and set accelerator.gpusPerNode",
+                field_path=f".{kind}",
+            )
+            for kind in ("requests", "limits")
+        ),
+        *(
+            Rule(
+                rule=f"!has(self.{kind}) || self.{kind}.all(key, key.matches({quoted(f'^{QUALIFIED}$')}) && "
+                f"key.matches({quoted(_RESOURCE)}) && key.indexOf('/') <= 244 && !key.startsWith('requests.'))",
+                found="a resource that no container has",
+                allowed="cpu, memory, ephemeral-storage, hugepages-<size>, and extended resources such as rdma/ib",
+                action="correct the name",
+                field_path=f".{kind}",
+            )
+            for kind in ("requests", "limits")
+        ),
         Rule(
-            rule=f"!has(self.{kind}) || !('{names.GPU}' in self.{kind})",
-            found=names.GPU,
-            allowed="other resources, since accelerator.gpusPerNode says how many GPUs",
-            action="remove it, and set accelerator.gpusPerNode",
-            field_path=f".{kind}",
-        )
-        for kind in ("requests", "limits")
+            rule="!has(self.requests) || self.requests.all(key, !key.matches('/|^hugepages-') || "
+            "has(self.limits) && key in self.limits && self.requests[key] == self.limits[key])",
+            found="an extended resource, or huge pages, requested without the same limit",
+            allowed="the limit alone, which is the request too, or both the same",
+            action="write it under limits only",
+            field_path=".requests",
+        ),
+        Rule(
+            rule="!has(self.requests) || !has(self.limits) || self.requests.all(key, !(key in self.limits) || "
+            "!isQuantity(string(self.requests[key])) || !isQuantity(string(self.limits[key])) || "
+            "!quantity(string(self.requests[key])).isGreaterThan(quantity(string(self.limits[key]))))",
+            found="a request above its limit",
+            allowed="at most the limit",
+            action="lower the request, or raise the limit",
+            field_path=".requests",
+        ),
     )
 
     requests: Quantities = Field(
@@ -171,10 +217,11 @@ class VolumeMount(Model):
 
     RULES = (
         Rule(
-            rule=f"!(self.mountPath in ['/dev/shm', '/tmp', '{names.CACHE_PATH}'])",
+            rule=f"!self.mountPath.matches('^/+(dev/shm|tmp|{names.CACHE_PATH[1:]}|{names.CLAIMS_PATH[1:]}(/.*)?)?/*$')",
             found="{self.mountPath}",
-            allowed="paths other than /dev/shm (accelerator.shmSize), /tmp and "
-            f"{names.CACHE_PATH} (a volume called {names.VOLUME_CACHE}), which are the operator's",
+            allowed="paths other than /, the image's own, and /dev/shm (accelerator.shmSize), /tmp, "
+            f"{names.CACHE_PATH} (a volume called {names.VOLUME_CACHE}) and {names.CLAIMS_PATH}, which are the "
+            "operator's",
             action="mount it elsewhere",
             field_path=".mountPath",
         ),
@@ -193,23 +240,22 @@ class SecretName(Model):
 
 
 _OWN_LABELS = [names.LABEL_APP_NAME, names.LABEL_APP_INSTANCE, names.LABEL_MANAGED_BY]
-_LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 
 
 class Template(Model):
     """What else the pods carry."""
 
     RULES = (
-        *(
-            Rule(
-                rule=f"!has(self.{field}) || self.{field}.all(key, key.matches('{_LABEL_KEY}'))",
-                found=f"a key that is no {kind} key",
-                allowed="an optional DNS prefix and slash, then at most 63 letters, digits, dashes, dots and "
-                "underscores",
-                action="correct the key",
-                field_path=f".{field}",
-            )
-            for field, kind in (("labels", "label"), ("annotations", "annotation"))
+        qualified_keys("labels", "label"),
+        qualified_keys("annotations", "annotation"),
+        qualified_keys("nodeSelector", "label"),
+        Rule(
+            rule="!has(self.annotations) || "
+            "self.annotations.map(key, size(key) + size(self.annotations[key])).sum() <= 250000",
+            found="more than 250000 characters in all",
+            allowed="at most 250000, names and values together, since Kubernetes takes no more",
+            action="shorten them, or put them into a ConfigMap",
+            field_path=".annotations",
         ),
         Rule(
             rule=f"!has(self.labels) || self.labels.all(key, !key.startsWith('{names.GROUP}/') && "

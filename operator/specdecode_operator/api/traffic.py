@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from specdecode_operator.api.cel import Rule, number
-from specdecode_operator.api.fields import Duration, LabelName, Model, ObjectName, as_set
+from specdecode_operator.api.fields import DNS_NAME, Duration, LabelName, Model, ObjectName, as_set, spelled
 
 
 class Drain(Model):
@@ -64,7 +64,12 @@ class Traffic(Model):
                 Field(
                     min_length=1,
                     max_length=253,
-                    pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+                    json_schema_extra=spelled(
+                        f"^([*][.])?{DNS_NAME[1:]}",
+                        "a DNS name, with *. in front for all below it; parts of at most 63 lower-case letters, digits "
+                        "and dashes; no address",
+                        never="[^.]{64}|^[0-9.]+$",
+                    ),
                 ),
             ],
             ...,
@@ -75,9 +80,17 @@ class Traffic(Model):
         description="Hostnames that lead here. Absent: any that the listener allows.",
         json_schema_extra=as_set(),
     )
-    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/[-A-Za-z0-9/._~!$&'()*+,;=:@%]*$")] = Field(
-        default="/", description="Path prefix of the requests that lead here."
-    )
+    path: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=1024,
+            json_schema_extra=spelled(
+                "^/([-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})*$",
+                "a slash, then what a URL's path may hold; other characters as % and two hexadecimal digits",
+            ),
+        ),
+    ] = Field(default="/", description="Path prefix of the requests that lead here.")
     request_timeout: Duration = Field(
         default="0s",
         description="Time limit of one request at the gateway. 0s: none, since a stream lasts as long as its answer.",

@@ -137,6 +137,10 @@ def test_every_rule_says_what_was_found_what_is_allowed_and_what_to_do() -> None
         assert "self.value" not in rule["messageExpression"], "a variable's value may be a secret"
 
 
+def test_no_text_is_held_against_an_expression_that_people_would_be_shown() -> None:
+    assert [path for path, schema in SPEC_NODES if "pattern" in schema] == []
+
+
 def test_columns_and_subresources_serve_get_and_scale() -> None:
     version = crd.crd()["spec"]["versions"][0]
     narrow = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
