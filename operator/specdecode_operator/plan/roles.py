@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
-from specdecode_operator.api.types import SpecDecodeDeployment
+from specdecode_operator.api.types import Spec, SpecDecodeDeployment
 from specdecode_operator.build import controllerrevision
 from specdecode_operator.build.frozen import Frozen
 from specdecode_operator.build.revision import LATEST_FORM, revision_of, says_more
+from specdecode_operator.plan.differs import quantity
 from specdecode_operator.plan.observe import Json, Observed, Revision, revision_of_child
 from specdecode_operator.plan.slots import Arm
 
@@ -56,16 +58,47 @@ def wanted_revision(desired: SpecDecodeDeployment, past: History) -> Revision:
     """The revision that the spec asks for: an existing one if the spec hashes to it in the form that it was made under.
 
     So an operator that knows more fields restarts nothing, and a spec that comes back finds its old revision. But a
-    spec that uses such a field is none that the older form can tell: its revision is new.
+    spec that uses such a field is none that the older form can tell: its revision is new. A spec that only spells a
+    resource's amount otherwise, `0.01` for `10m`, finds the revision too: with the old spelling it hashes to it.
     """
-    hashes: dict[int, Revision] = {}
-    for revision in sorted(past.frozen, key=past.number, reverse=True):
-        form = min(past.frozen[revision].form_version, LATEST_FORM)
-        if form not in hashes:
-            hashes[form] = Revision(revision_of(desired.spec, form))
-        if hashes[form] == revision and not says_more(desired.spec, form):
-            return revision
-    return Revision(revision_of(desired.spec))
+    spec, newest_first = desired.spec, sorted(past.frozen, key=past.number, reverse=True)
+    hashes = {form: revision_of(spec, form) for form in {_form(each) for each in past.frozen.values()}}
+    exact = (
+        each
+        for each in newest_first
+        if hashes[_form(past.frozen[each])] == each and not says_more(spec, _form(past.frozen[each]))
+    )
+    respelled = (each for each in newest_first if _is_respelled(spec, each, past.frozen[each]))
+    return next(chain(exact, respelled), Revision(revision_of(spec)))
+
+
+def _form(frozen: Frozen) -> int:
+    return min(frozen.form_version, LATEST_FORM)
+
+
+def _is_respelled(spec: Spec, revision: Revision, frozen: Frozen) -> bool:
+    other, form = _respelled(spec, frozen), _form(frozen)
+    return other != spec and revision_of(other, form) == revision and not says_more(other, form)
+
+
+def _respelled(spec: Spec, frozen: Frozen) -> Spec:
+    """`spec` with the amounts of its resources spelled as in a revision that was frozen, where they are the same."""
+    given = spec.template.resources
+    there = frozen.template["spec"]["containers"][0].get("resources") or {}
+    resources = given.model_copy(
+        update={
+            "requests": _spelled_as(given.requests, there.get("requests") or {}),
+            "limits": _spelled_as(given.limits, there.get("limits") or {}),
+        }
+    )
+    return spec.model_copy(update={"template": spec.template.model_copy(update={"resources": resources})})
+
+
+def _spelled_as(amounts: Mapping[str, int | str], there: Mapping[str, str]) -> dict[str, int | str]:
+    return {
+        name: there[name] if name in there and quantity(there[name]) == quantity(amount) is not None else amount
+        for name, amount in amounts.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -314,7 +314,7 @@ def keeping(builder: DeploymentBuilder, least: str) -> DeploymentBuilder:
 
 
 Interleavings.TestCase.settings = settings(
-    max_examples=SEARCH or 60,
+    max_examples=SEARCH or 50,
     derandomize=not SEARCH,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink],
     stateful_step_count=40,
