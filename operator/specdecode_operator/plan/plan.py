@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -33,7 +33,7 @@ from specdecode_operator.plan.differs import first_difference, has_beyond, merge
 from specdecode_operator.plan.narrate import narrate
 from specdecode_operator.plan.observe import Json, Observed, Pod, Revision, by_name, live_pods, revision_of_child
 from specdecode_operator.plan.roles import History, Roles, history, outdated, roles, wanted_revision
-from specdecode_operator.plan.rollout import Goal, Move, RouteView, next_move
+from specdecode_operator.plan.rollout import Goal, Move, RouteView, heir, next_move
 from specdecode_operator.plan.slots import NEXT_TO_GO, Arm, Slot, arms, first_to_go
 from specdecode_operator.plan.status import Situation, status_of
 from specdecode_operator.plan.trouble import Trouble, of_pod, of_workload
@@ -146,8 +146,8 @@ def _plan_revisions(
         *children.freeze(new),
         *children.thaw(stale),
         *children.services(),
-        *children.workloads(move, it.arms, cast.target, missing_api),
-        *_left_behind(it.arms.values(), move),
+        *children.workloads(move, it.arms, {cast.target, heir(it.arms, goal)}, missing_api),
+        *_left_behind((arm for revision, arm in it.arms.items() if revision not in frozen), move),
         *children.route(route),
         *children.budget(floor, spec.replicas, frozen.get(cast.target)),
         *children.monitor(it.desired),
@@ -359,11 +359,11 @@ class _Children:
         yield from _settle(service.for_all(self.owner), live.get(self.owner.name))
 
     def workloads(
-        self, move: Move, held: Mapping[Revision, Arm], target: Revision, missing_api: str
+        self, move: Move, held: Mapping[Revision, Arm], takers: Container[Revision], missing_api: str
     ) -> Iterator[Action]:
         """The ReplicaSets or LeaderWorkerSets, with the replicas of this move.
 
-        The target's is made before it has a slot: whether the API server takes its template is known then. One whose
+        Those of `takers` are made before they have a slot: whether the API server takes them is known then. One whose
         pods were left behind is made again even for none: it adopts them, and takes them down.
         """
         live = by_name(self.observed.workloads)
@@ -373,7 +373,7 @@ class _Children:
             replicas = move.replicas.get(revision, 0)
             if each is None:
                 yield from _rescale(item, replicas)
-            elif (item or replicas or revision == target or _stands(held.get(revision))) and not (
+            elif (item or replicas or revision in takers or _stands(held.get(revision))) and not (
                 missing_api and each.nodes_per_replica > 1
             ):
                 yield from self._workload(each, replicas, item)

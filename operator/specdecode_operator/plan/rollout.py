@@ -80,10 +80,16 @@ class Move:
 
 def next_move(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, now: datetime) -> Move:
     """The next move. `route` is None if no route is wanted or possible."""
-    target = arms.get(goal.target, Arm(goal.target, 0, made=False))
-    if goal.way_back and not goal.untried and not target.made and target.empty:
+    if heir(arms, goal) != goal.target:
         return _gone_back(arms, goal, route, now)
     return _towards(arms, goal, route, now)
+
+
+def heir(arms: Mapping[Revision, Arm], goal: Goal) -> Revision:
+    """Where slots go: to the target, or back to the stable revision while the API server refuses the target."""
+    target = arms.get(goal.target, Arm(goal.target, 0, made=False))
+    is_refused = not goal.untried and not target.made and target.empty
+    return goal.stable if goal.way_back and is_refused else goal.target
 
 
 def _gone_back(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, now: datetime) -> Move:

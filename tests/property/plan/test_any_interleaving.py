@@ -302,7 +302,7 @@ class Interleavings(RuleBasedStateMachine):
         """While the API server refuses what is asked for: what served before goes on, and scales."""
         status = self.fleet.obj["status"]
         if status["stable"]["image"] not in (BAD, REFUSED, "unknown"):
-            assert self.fleet.serving() == self.fleet.parsed().spec.replicas
+            assert self.fleet.serving() == self.fleet.parsed().spec.replicas, status
 
 
 def keeping(builder: DeploymentBuilder, least: str) -> DeploymentBuilder:

@@ -163,6 +163,17 @@ def test_pods_that_garbage_collection_is_about_to_take_are_left_to_it(serving: F
     assert not [uid for uid in pods if terminating(serving.pods[uid])]
 
 
+def test_pods_of_a_revision_that_is_frozen_again_are_left_to_its_workload(serving: Fleet) -> None:
+    first = stable(serving)
+    del serving.children[("ControllerRevision", f"demo-{first}")]
+    serving.orphan(replicaset(serving, first))
+    serving.edit(lambda it: it.replicas(1))
+    serving.reconcile()
+    assert [terminating(pod) for pod in serving.pods.values()] == [False] * 3
+    serving.settle()
+    assert (serving.replicas(), len(serving.pods)) == ({first: 1}, 1)
+
+
 # --- While the API server refuses what is asked for -------------------------------------------------------------------
 
 
@@ -199,6 +210,21 @@ def test_a_failing_revisions_slot_goes_back_while_the_next_one_is_refused(servin
     serving.edit(lambda it: it.image(third))
     serving.settle()
     assert serving.routed() == {first: 3}
+
+
+def test_slots_go_back_to_a_stable_revision_whose_workload_is_gone_too(serving: Fleet) -> None:
+    first, third = stable(serving), IMAGE.replace("engine@", "engine-b@")
+    serving.bad_images.add(OTHER_IMAGE)
+    serving.refused_images.add(third)
+    serving.edit(lambda it: it.replicas(1))
+    serving.settle()
+    serving.edit(lambda it: it.image(OTHER_IMAGE))
+    serving.settle()
+    serving.edit(lambda it: it.image(third))
+    serving.reconcile()
+    delete_workload(serving, first)
+    serving.settle()
+    assert serving.routed() == {first: 1}
 
 
 # --- The route --------------------------------------------------------------------------------------------------------
