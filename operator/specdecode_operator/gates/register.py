@@ -83,6 +83,18 @@ MEASURED: Final[Mapping[str, Measured]] = {
 """By the name that an object gives it."""
 
 
+TOUCHABLE: Final = (
+    "specdecode_propose_host_seconds",
+    "specdecode_drafter_gpu_seconds",
+    "specdecode_propose_gpu_seconds",
+    "specdecode_draft_rebuild_host_seconds",
+    "specdecode_input_prep_host_seconds",
+    "specdecode_target_forward_gpu_seconds",
+    "specdecode_acceptance_length",
+)
+"""What another image, engine or switch can move: everything but the fixed probe, which alone is a control."""
+
+
 @dataclass(frozen=True)
 class AskedGate:
     """A gate as the object asks for it."""
@@ -124,7 +136,6 @@ class Asked:
     """Seconds."""
     alpha: float
     power: float
-    touched: tuple[str, ...]
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -299,7 +310,7 @@ def _step(asked: Asked, place: int, gates: Mapping[str, Gate], trays: tuple[Tray
         trays=trays,
         windows=Windows(start=0.0, seconds=asked.window, planned=planned, first_look=FIRST_LOOK),
         errors=step_errors(asked.alpha, asked.alpha, role=role, guards=len(asked.steps) - 1),
-        touched=asked.touched,
+        touched=TOUCHABLE,
         gates=tuple(gate for name, gate in gates.items() if not step.gates or name in step.gates),
     )
     return RunStep(

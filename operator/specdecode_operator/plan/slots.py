@@ -5,7 +5,7 @@ The slot rule, in one place: which slot of a revision is given up next.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -131,18 +131,21 @@ def arms(
     }
 
 
-def next_to_go(arm: Arm) -> Slot | None:
-    """The slot that the arm gives up next: one that doesn't serve, else the one already chosen, else the youngest.
+def next_to_go(arm: Arm, trays: Sequence[str] = ()) -> Slot | None:
+    """The slot that the arm gives up next: one that doesn't serve, else the one already chosen, else the one on the
+    first of `trays`, else the youngest.
 
     The ReplicaSet controller takes unready pods before it looks at costs, so the first rule is its own. The youngest
     has the coldest caches; names break ties, so that the same state always gives the same choice.
     """
+    places = {node: place for place, node in enumerate(trays)}
     oldest = datetime.min.replace(tzinfo=UTC)
     ranked = sorted(
         arm.standing,
         key=lambda slot: (
             slot.ready,
             not slot.marked,
+            places.get(slot.leader.node, len(places)),
             -((slot.leader.ready_since or oldest).timestamp()),
             slot.leader.name,
         ),
