@@ -37,7 +37,7 @@ from specdecode_operator.gates.plan import (
     step_errors,
 )
 from specdecode_operator.gates.power import Power, Run, power
-from specdecode_operator.gates.rules import GATES_VERSION
+from specdecode_operator.gates.rules import GATES_VERSION, REFERENCE_PODS
 from specdecode_operator.gates.run import OnInconclusive, RunPlan, RunStep
 from specdecode_operator.gates.samples import Sample
 from specdecode_operator.gates.verdict import Reason
@@ -209,11 +209,12 @@ def few_slots(asked: Asked) -> str:
     """Why these slots can't be compared, whatever the history says; empty if they may be."""
     slots = max(step.slots for step in asked.steps)
     left = asked.stable.pods - slots
-    if left >= 2:
+    if left >= REFERENCE_PODS:
         return ""
     return (
         f"{asked.stable.pods} replicas with {slots} on the candidate leave {max(left, 0)} stable slots, and a pod can "
-        f"only be compared with others: at least 2 are needed. Raise spec.replicas to {slots + 2} or more, or set "
+        f"only be compared with others: at least {REFERENCE_PODS} are needed. Raise spec.replicas to "
+        f"{slots + REFERENCE_PODS} or more, or set "
         "spec.rollout.strategy to Replace, which proves nothing"
     )
 

@@ -14,6 +14,7 @@ from specdecode_operator.api.status import RejectedStatus, RequestStatus, RunSta
 from specdecode_operator.build import runplan, runrecord
 from specdecode_operator.gates import run as registered
 from specdecode_operator.gates.register import few_slots
+from specdecode_operator.gates.rules import REFERENCE_PODS
 from specdecode_operator.gates.run import RunPlan
 from specdecode_operator.plan.actions import Event
 from specdecode_operator.plan.canary import asking, record, requests, transition
@@ -175,10 +176,10 @@ def _going_on(it: Scene, notes: Course, run: Run, plan: RunPlan) -> Course:
     step, now = plan.steps[run.record.step], run.record.now
     arm = it.arm(run.record.candidate)
     paused = run.record.paused or it.desired.spec.rollout.paused
-    room = min(step.slots, max(it.replicas - 1, 0))
+    room = min(step.slots, max(it.replicas - REFERENCE_PODS, 0))
     slots = min(arm.replicas, room) if paused and now is None else room
     notes = replace(notes, target=arm.revision, slots=slots, trays=plan.trays)
-    if it.arm(it.stable).empty:  # scaled to zero and back: nobody takes all slots without evidence
+    if it.arm(it.stable).empty or not it.replicas:  # scaled to zero, or back: nobody takes all without evidence
         notes = replace(notes, target=it.stable, slots=None)
     held = f" It is paused with {arm.replicas} slots." if paused else ""
     if now is None:

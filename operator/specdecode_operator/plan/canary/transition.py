@@ -91,7 +91,7 @@ def _ended(it: Scene, run: Run, outcome: Outcome, reason: str, words: str) -> Ru
 def _requested(it: Scene, run: Run, request: Request) -> Run:
     record = run.record.model_copy(update={"request": request.id})
     because = f": {request.reason}" if request.reason else ""
-    words = f"{request.who} asked to {request.verb}{because}"
+    words = f"asked to {request.verb} by {request.who}{because}"
     if request.verb in ("pause", "resume"):
         return replace(run, record=record.model_copy(update={"paused": request.verb == "pause"}))
     outcome: Outcome = "Promoted" if request.verb == "promote" else "Aborted"
