@@ -154,8 +154,11 @@ class Unfit(Exception):
     """No run can be registered. `reason` as in verdicts; the text says what would make it possible."""
 
     def __init__(self, reason: Reason, words: str) -> None:
-        super().__init__(words)
+        super().__init__(reason, words)
         self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 def register(asked: Asked, history: Iterable[Sample], *, start: float, at: float) -> RunPlan:
