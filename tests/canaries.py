@@ -10,8 +10,8 @@ from builders import OTHER_IMAGE, DeploymentBuilder, deployment
 from fleet import Fleet
 
 from specdecode_operator.api import names
-from specdecode_operator.gates.plan import Control, Gate, Noise, Plan, Span, Tray, Windows, step_errors
-from specdecode_operator.gates.register import MEASURED, Asked, planned_windows
+from specdecode_operator.gates.plan import Arm, Control, Gate, Noise, Plan, Span, Tray, Windows, step_errors
+from specdecode_operator.gates.register import MEASURED, Asked, AskedGate, AskedStep, planned_windows
 from specdecode_operator.gates.run import RunPlan, RunStep
 from specdecode_operator.plan.canary.facts import Answer, Evidence, Look, Looked, Register, Unavailable, Want
 from specdecode_operator.plan.observe import Observed
@@ -31,6 +31,23 @@ def canary(replicas: int = 8, steps: list[dict[str, Any]] | None = None, **rollo
     return start.set("spec.metrics", metrics).set(
         "spec.rollout", {"strategy": "Canary", "steps": steps or STEPS, **rollout}
     )
+
+
+def registering() -> Register:
+    """What is to be registered for a fleet of sixteen, of which the candidate gets four."""
+    asked = Asked(
+        name="team/chat",
+        run="0123456789",
+        digest="sha256:" + "0" * 64,
+        stable=Arm(revision="old", pods=16),
+        candidate=Arm(revision="new", pods=1),
+        gates=(AskedGate("drafter", "drafterGpuSpan", "mean", "nonInferior", 0.02),),
+        steps=(AskedStep(4, (), 600.0, 2400.0, "Hold"),),
+        window=30.0,
+        alpha=0.01,
+        power=0.95,
+    )
+    return Register(asked, 10.0, "main")
 
 
 @dataclass

@@ -9,17 +9,17 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
+from canaries import registering
 from judged import SECONDS, START, World, altered, make_plan
 
 from specdecode_operator.apply import canary
 from specdecode_operator.apply.canary import Canaries, Missing, Question, Statistics
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.store import Key
-from specdecode_operator.gates.plan import Arm
-from specdecode_operator.gates.register import HISTORY_WINDOWS, Asked, AskedGate, AskedStep
+from specdecode_operator.gates.register import HISTORY_WINDOWS
 from specdecode_operator.gates.run import RunPlan
 from specdecode_operator.gates.samples import Sample
-from specdecode_operator.plan.canary.facts import Look, Looked, Refused, Register, Unavailable
+from specdecode_operator.plan.canary.facts import Look, Looked, Refused, Unavailable
 
 T = TypeVar("T")
 KEY = Key("team", "chat")
@@ -67,22 +67,6 @@ class Told:
 
 def canaries(backend: Backend, told: Told) -> Canaries:
     return Canaries(backend, told, Meters(), clock=lambda: NOW, statistics=Here())
-
-
-def registering() -> Register:
-    asked = Asked(
-        name="team/chat",
-        run="0123456789",
-        digest="sha256:" + "0" * 64,
-        stable=Arm(revision="old", pods=16),
-        candidate=Arm(revision="new", pods=1),
-        gates=(AskedGate("drafter", "drafterGpuSpan", "mean", "nonInferior", 0.02),),
-        steps=(AskedStep(4, (), 600.0, 2400.0, "Hold"),),
-        window=SECONDS,
-        alpha=0.01,
-        power=0.95,
-    )
-    return Register(asked, 10.0, "main")
 
 
 def looking(through: int = 12, recorded: int = 0) -> Look:
