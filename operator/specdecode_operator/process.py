@@ -11,7 +11,7 @@ from typing import Any, Final
 from specdecode_operator import handlers, health
 from specdecode_operator.apply import kinds
 from specdecode_operator.apply.attest import Attestor
-from specdecode_operator.apply.canary import Canaries, Missing, Question
+from specdecode_operator.apply.canary import Canaries
 from specdecode_operator.apply.client import Api, ApiError, NotFound, Unreachable, connect
 from specdecode_operator.apply.events import Recorder
 from specdecode_operator.apply.execute import Executor
@@ -19,9 +19,9 @@ from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.reconcile import Reconciler
 from specdecode_operator.apply.store import Key, Store, owner_of
 from specdecode_operator.apply.watch import Watch
-from specdecode_operator.gates.samples import Sample
 from specdecode_operator.plan.validate import Allowed
 from specdecode_operator.queue import WorkQueue
+from specdecode_operator.sampling import Sampler
 from specdecode_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -32,11 +32,6 @@ CHECK_AGAIN: Final = 3.0
 """Seconds until the second look, once the first has found kopf behind: an event may have been on its way."""
 PATIENCE: Final = 3
 """Starts of kopf in a row that didn't help before /healthz says so."""
-
-
-async def no_samples(question: Question) -> tuple[Sample, ...]:
-    """No backend is known."""
-    raise Missing("BackendDown", f"spec.metrics.backend: found {question.backend}; allowed: none are configured")
 
 
 class Operator:
@@ -54,7 +49,7 @@ class Operator:
         )
         self.store = Store(self.queue.add)
         self.attestor = Attestor(self.store, self._attested, self.meters)
-        self.canaries = Canaries(no_samples, self.queue.add, self.meters)
+        self.canaries = Canaries(Sampler(settings.metrics_backends), self.queue.add, self.meters)
         self.watchdog = health.Watchdog(
             watches=self.watches,
             busy=lambda: self.queue.oldest_busy,

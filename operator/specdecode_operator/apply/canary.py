@@ -69,7 +69,7 @@ class Missing(Exception):
 class Source(Protocol):
     """Where samples come from."""
 
-    async def __call__(self, question: Question) -> Sequence[Sample]:
+    async def __call__(self, question: Question, /) -> Sequence[Sample]:
         """The samples; raises Missing. Bounded in time by itself."""
 
 

@@ -30,7 +30,8 @@ EVERY: Final = 0.5
 _HELP: Final = """\
 The request names the run that status shows now, so it decides no other. It is applied once.
 
-Exit codes: 0 applied, 20 not answered within 30 s (the operator still may), 30 refused, 64 what was given can't be done.
+Exit codes: 0 applied, 20 not answered within 30 s (the operator still may), 30 refused, 64 what was asked can't be
+asked.
 """
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from specdecode_operator.api import names
 from specdecode_operator.gates.calibrate import (
     FEWEST_WINDOWS,
     Calibration,
@@ -55,9 +56,6 @@ LEAST_SHARE: Final = 0.02
 PROBES_A_WINDOW: Final = 3
 """Runs of the fixed probe that a cell of the control needs: it runs every few seconds, not at every step."""
 
-REQUESTS: Final = "specdecode_requests_finished_total"
-"""How both arms' shares of the requests are known: the engines count them."""
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -78,20 +76,12 @@ class Measured:
 MEASURED: Final[Mapping[str, Measured]] = {
     "proposeHostTime": Measured("specdecode_propose_host_seconds", "specdecode_probe_host_seconds"),
     "drafterGpuSpan": Measured("specdecode_drafter_gpu_seconds", "specdecode_probe_device_seconds"),
-    "acceptanceLength": Measured("specdecode_acceptance_length", step="", worse="lower"),
+    "acceptanceLength": Measured(names.METRIC_ACCEPTANCE, step="", worse="lower"),
 }
 """By the name that an object gives it."""
 
 
-TOUCHABLE: Final = (
-    "specdecode_propose_host_seconds",
-    "specdecode_drafter_gpu_seconds",
-    "specdecode_propose_gpu_seconds",
-    "specdecode_draft_rebuild_host_seconds",
-    "specdecode_input_prep_host_seconds",
-    "specdecode_target_forward_gpu_seconds",
-    "specdecode_acceptance_length",
-)
+TOUCHABLE: Final = (*(name for name in names.METRIC_SPANS if "_probe_" not in name), names.METRIC_ACCEPTANCE)
 """What another image, engine or switch can move: everything but the fixed probe, which alone is a control."""
 
 
@@ -141,8 +131,7 @@ class Asked:
     def metrics(self) -> tuple[str, ...]:
         """Names of all metrics that the run reads."""
         measured = [MEASURED[gate.metric] for gate in self.gates]
-        spans = {name for each in measured for name in (each.metric, each.control) if name}
-        return (*sorted(spans), REQUESTS)
+        return tuple(sorted({name for each in measured for name in (each.metric, each.control) if name}))
 
     @property
     def histograms(self) -> tuple[str, ...]:

@@ -21,8 +21,11 @@ KUBECTL = """\
 echo "$@" >> "$STATE/calls"
 case "$*" in
   *"auth whoami"*) echo '{"status": {"userInfo": {"username": "alice"}}}' ;;
-  *annotate*) for last; do :; done; printf '%s' "${last#*=}" > "$STATE/request"
-     [ -e "$STATE/answer" ] && sed "s/ID/$(sed 's/.*"id": "\\([^"]*\\)".*/\\1/' "$STATE/request")/" "$STATE/answer" > "$STATE/object" ;;
+  *annotate*)
+    for last; do :; done
+    printf '%s' "${last#*=}" > "$STATE/request"
+    id=$(sed 's/.*"id": "\\([^"]*\\)".*/\\1/' "$STATE/request")
+    [ ! -e "$STATE/answer" ] || sed "s/ID/$id/" "$STATE/answer" > "$STATE/object" ;;
   *configmap*) cat "$STATE/configmap" ;;
   *) cat "$STATE/object" ;;
 esac
