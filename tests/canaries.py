@@ -122,6 +122,8 @@ class CanaryFleet(Fleet):
             run = self.obj["status"].get("run") or {}
             if run.get("phase") == phase and step in (None, run.get("step")):
                 return
+            if run.get("phase") in ("Ended", "Judging") and self.progressing[0] == "False" and phase != "Swapping":
+                break
             self.turn()
         raise AssertionError(f"never {phase} {step}: {self.obj['status'].get('run')}, {self.progressing}")
 

@@ -23,6 +23,10 @@ from specdecode_operator.plan.canary.record import Verdict
 PATIENCE_WINDOWS: Final = 4
 """Windows beyond a step's end before what never came counts as missing: scrapes and looks lag a little."""
 
+NOTHING_AGAINST: Final = frozenset({Reason.GUARDED.value, Reason.FEW_REQUESTS.value})
+"""Why an early step may be over. Of few requests a guard can't tell a small harm, only a catastrophe; the step that
+decides has more slots, and asks for as many requests itself."""
+
 Do = Literal["Measure", "Next", "Promote", "Reject", "Return", "Hold"]
 
 
@@ -53,7 +57,7 @@ def consequence(step: RunStep, verdict: Verdict | None, *, through: int, elapsed
         return Consequence("Promote" if done else "Measure", verdict.reason, verdict.sentence)
     planned = step.plan.windows.planned
     seen, overdue = through >= planned, elapsed >= planned + PATIENCE_WINDOWS
-    if verdict is not None and seen and verdict.reason == Reason.GUARDED:
+    if verdict is not None and seen and step.plan.role == "guard" and verdict.reason in NOTHING_AGAINST:
         return Consequence("Next", verdict.reason, verdict.sentence)
     if not seen and not overdue:
         return Consequence("Measure")
