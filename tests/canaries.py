@@ -118,11 +118,14 @@ class CanaryFleet(Fleet):
 
     def until(self, phase: str, step: str | None = None, turns: int = 400) -> None:
         """Turns until the run is in that phase."""
+        stuck = 0
         for _ in range(turns):
             run = self.obj["status"].get("run") or {}
             if run.get("phase") == phase and step in (None, run.get("step")):
                 return
-            if run.get("phase") in ("Ended", "Judging") and self.progressing[0] == "False" and phase != "Swapping":
+            over = run.get("phase") in ("Ended", "Judging") and self.progressing[0] == "False"
+            stuck = stuck + 1 if over else 0
+            if stuck > 20:
                 break
             self.turn()
         raise AssertionError(f"never {phase} {step}: {self.obj['status'].get('run')}, {self.progressing}")
