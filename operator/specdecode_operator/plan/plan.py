@@ -33,6 +33,7 @@ from specdecode_operator.plan.canary.course import Course
 from specdecode_operator.plan.canary.course import course as canary_course
 from specdecode_operator.plan.canary.facts import Want
 from specdecode_operator.plan.canary.moves import give_back, holds_slots
+from specdecode_operator.plan.canary.runs import runs_of, stable_of
 from specdecode_operator.plan.canary.scene import Scene
 from specdecode_operator.plan.differs import first_difference, has_beyond, merge_patch, repaired
 from specdecode_operator.plan.narrate import narrate
@@ -85,6 +86,9 @@ def plan(
     held = _arms(desired, observed, past)
     wanted = wanted_revision(desired, past)
     cast = roles(desired, wanted, past, held, valid=not errors)
+    if cast is not None and desired.status.stable is None and desired.spec.rollout.canary and not errors:
+        known = stable_of(runs_of(desired.name, observed.config_maps), held)
+        cast = Roles(known, cast.target) if known in past.frozen and known is not None else cast
     road, hostname_error = _traffic(desired, observed)
     situation = Situation(
         desired=desired,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from builders import OTHER_IMAGE
+from builders import IMAGE, OTHER_IMAGE
 from canaries import CanaryFleet, canary, changed
 from fleet import Crashed
 
@@ -83,6 +83,18 @@ def test_a_lost_status_forgets_no_rejection() -> None:
     assert fleet.slots() == 0
     assert fleet.progressing == ("False", names.REASON_REJECTED)
     assert fleet.obj["status"]["rejected"][-1]["reason"] == "BeyondMargin"
+
+
+def test_a_lost_status_takes_nobody_for_stable_because_it_happens_to_be_ready() -> None:
+    fleet = changed()
+    old = fleet.stable()
+    fleet.until("Measuring", "2/2")
+    for pod in fleet.pods_of(old):
+        fleet.set_ready(pod, False)
+    fleet.edit(lambda it: it.image(IMAGE.replace("engine@", "engine-c@")))
+    fleet.lose_status()
+    fleet.reconcile()
+    assert fleet.stable() == old
 
 
 def test_at_rest_in_the_middle_of_a_window_nothing_is_written() -> None:

@@ -9,6 +9,7 @@ from builders import IMAGE, OTHER_IMAGE
 from canaries import STEPS, CanaryFleet, canary, changed, serving
 
 from specdecode_operator.api import names
+from specdecode_operator.plan.actions import Apply
 
 HOLD = [{"slots": 2, "minDuration": "5m", "maxDuration": "5m"}]
 
@@ -298,6 +299,7 @@ def test_scaling_down_never_leaves_a_candidate_alone() -> None:
     fleet.edit(lambda it: it.replicas(1))
     for _ in range(30):
         fleet.turn()
+        assert fleet.replicas().get(old, 0) >= 1
     assert fleet.replicas().get(old) == 1
     assert fleet.slots() == 0
     fleet.edit(lambda it: it.replicas(0))
@@ -320,6 +322,32 @@ def test_a_pause_begins_no_swap_and_a_resume_goes_on() -> None:
     assert fleet.progressing[1] == names.REASON_PAUSED
     fleet.ask("resume", id="2")
     fleet.until("Measuring", "2/2")
+
+
+def test_a_paused_run_isnt_promoted_before_it_goes_on() -> None:
+    fleet = changed(steps=[{**HOLD[0], "maxDuration": "20m"}])
+    fleet.until("Measuring")
+    fleet.edit(lambda it: it.set("spec.rollout.paused", True))
+    fleet.sees = "Pass(WithinMargin)"
+    for _ in range(20):
+        fleet.turn()
+    assert fleet.slots() == 2
+    fleet.edit(lambda it: it.set("spec.rollout.paused", False))
+    fleet.until("Promoting")
+
+
+def test_nothing_is_done_on_what_was_not_yet_written_down() -> None:
+    """A record that couldn't be written must not have been acted on."""
+    fleet = changed()
+    for sees, phase in (("Measuring", "Measuring"), ("Fail(BeyondMargin)", "Ended")):
+        fleet.sees = sees
+        while fleet.obj["status"].get("run", {}).get("phase") != phase:
+            fleet.round()
+            fleet.answer()
+            kinds = {each.manifest["kind"] for each in fleet.planned().actions if isinstance(each, Apply)}
+            assert "ConfigMap" not in kinds or not kinds & {"ReplicaSet", "HTTPRoute"}
+            fleet.reconcile()
+            fleet.pass_time(20)
 
 
 def test_a_paused_run_still_fails() -> None:

@@ -24,8 +24,7 @@ def give_back(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None)
     held = {goal.target: Arm(goal.target, 0), **arms}
     asked = {revision: arm.replicas for revision, arm in held.items()}
     others = sorted((arm for arm in held.values() if arm.revision != goal.target and not arm.empty), key=_by_revision)
-    leaving = _leaving(held[goal.target], others, goal)
-    move = _give(held, asked, others, goal, route, leaving)
+    move = _give(held, asked, others, goal, route)
     free = goal.replicas - sum(max(move.replicas[revision], len(arm.slots)) for revision, arm in held.items())
     if free <= 0:
         return move
@@ -37,28 +36,22 @@ def _by_revision(arm: Arm) -> str:
     return arm.revision
 
 
-def _leaving(stable: Arm, others: list[Arm], goal: Goal) -> frozenset[Revision]:
-    """Out of the route at once, if stable alone serves enough; else each with the slots that it has left."""
-    enough = stable.ready >= max(goal.min_available, 1)
-    return frozenset(arm.revision for arm in others if enough)
-
-
 def _give(
     arms: Mapping[Revision, Arm],
     asked: dict[Revision, int],
     others: list[Arm],
     goal: Goal,
     route: RouteView | None,
-    leaving: frozenset[Revision],
 ) -> Move:
-    """Workloads shrink by what doesn't serve, and by what minAvailable doesn't need."""
+    """Workloads shrink by what doesn't serve, and by what minAvailable doesn't need. A revision that keeps nothing
+    leaves the route first, all of it at once."""
     spare = serving(arms) - goal.min_available
-    after, gone = dict(asked), set(leaving)
+    after, gone = dict(asked), set[Revision]()
     for arm in others:
         spare, keeps = _keeps(arm, max(spare, 0))
         if keeps == 0 and route is not None and (arm.revision in route.revisions or not route.current):
             gone.add(arm.revision)
-            keeps = min(arm.replicas, 1)
+            keeps = arm.replicas
         after[arm.revision] = min(arm.replicas, keeps)
     waits = [arm.revision for arm in others if arm.replicas]
     waiting = f"Revision {goal.target} takes back the slots of {', '.join(waits)}." if waits else ""

@@ -13,8 +13,9 @@ from specdecode_operator.api.status import Status
 from specdecode_operator.build import runplan, runrecord
 from specdecode_operator.gates.run import RunPlan, digest_of
 from specdecode_operator.plan.canary import record as records
-from specdecode_operator.plan.canary.record import Record
+from specdecode_operator.plan.canary.record import PROMOTING, Record
 from specdecode_operator.plan.observe import Json, Revision, by_name
+from specdecode_operator.plan.slots import Arm
 
 KEPT: Final = 5
 """Runs whose ConfigMaps are kept, the current one included."""
@@ -74,6 +75,16 @@ def current(runs: tuple[Run, ...], status: Status, stable: Revision, wanted: Rev
         return newest
     begun = planned is not None and planned.candidate == wanted and newest.record.registered >= planned.since
     return newest if begun and newest.record.ended is None else None
+
+
+def stable_of(runs: tuple[Run, ...], arms: Mapping[Revision, Arm]) -> Revision | None:
+    """Which revision is stable, should status be lost: what the newest run says, whoever happens to be ready now."""
+    if not runs:
+        return None
+    newest = runs[-1].record
+    promoted = newest.ended is not None and newest.ended.outcome in PROMOTING
+    before = arms.get(Revision(newest.stable))
+    return Revision(newest.candidate if promoted and (before is None or before.empty) else newest.stable)
 
 
 def outdated(runs: tuple[Run, ...], config_maps: tuple[Json, ...], kept: str | None) -> tuple[Json, ...]:
