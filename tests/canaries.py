@@ -13,7 +13,7 @@ from specdecode_operator.api import names
 from specdecode_operator.gates.plan import Arm, Control, Gate, Noise, Plan, Span, Tray, Windows, step_errors
 from specdecode_operator.gates.register import MEASURED, Asked, AskedGate, AskedStep, planned_windows
 from specdecode_operator.gates.run import RunPlan, RunStep
-from specdecode_operator.plan.canary.facts import Answer, Evidence, Look, Looked, Register, Unavailable, Want
+from specdecode_operator.plan.canary.facts import Answer, Evidence, Look, Looked, Refused, Register, Unavailable, Want
 from specdecode_operator.plan.observe import Observed
 
 STEPS = [
@@ -94,7 +94,8 @@ class CanaryFleet(Fleet):
 
     def _answer(self, want: Want) -> Answer:
         if isinstance(want, Register):
-            return registered(want.asked, sorted(str(pod["spec"]["nodeName"]) for pod in self.pods.values()))
+            nodes = sorted(str(pod["spec"]["nodeName"]) for pod in self.pods.values() if "nodeName" in pod["spec"])
+            return registered(want.asked, nodes) if nodes else Refused("NoData", "there are no samples")
         return self._look(want)
 
     def _look(self, want: Look) -> Looked:
