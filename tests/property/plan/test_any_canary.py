@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from typing import Any
 
 from builders import IMAGE
@@ -19,6 +20,9 @@ IMAGES = [IMAGE, *(IMAGE.replace("engine@", f"engine-{letter}@") for letter in "
 STEPS = [{"slots": 1, "minDuration": "5m"}, {"slots": 2, "minDuration": "5m", "maxDuration": "5m"}]
 MOST = 2
 """Slots of the last step."""
+
+LONG = bool(os.environ.get("SPECDECODE_LONG_TESTS"))
+"""Whether there is time for a longer search, each time another."""
 
 SAYS = ["Measuring", "Pass(WithinMargin)", "Fail(BeyondMargin)", "Invalid(ForeignSeries)", "Inconclusive(NoData)"]
 
@@ -142,10 +146,10 @@ class Canaries(RuleBasedStateMachine):
 
 
 Canaries.TestCase.settings = settings(
-    max_examples=25,
+    max_examples=400 if LONG else 15,
     stateful_step_count=25,
     deadline=None,
-    derandomize=True,
+    derandomize=not LONG,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 TestCanaries = Canaries.TestCase
