@@ -202,7 +202,7 @@ def _swap(
         waiting = f"Waits for {route.waits_for} to accept the route."
         return Move(asked, leaving=_on_its_way_out(source, route), phase=SETTLING, waiting=waiting)
     if source.loss and serving(arms) - 1 < goal.min_available:
-        return _held_by_min_available(arms, asked, goal)
+        return held_by_min_available(arms, asked, goal)
     slot = next_to_go(source, goal.trays)
     if source.loss and slot is not None and slot.size == 1 and not slot.marked and source.replicas > 1:
         return Move(asked, mark=slot, phase=SWAPPING)
@@ -214,7 +214,8 @@ def _until_made(asked: dict[Revision, int], goal: Goal) -> Move:
     return Move(asked, phase=SWAPPING, waiting=f"Waits until the API server has taken revision {goal.target}.")
 
 
-def _held_by_min_available(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) -> Move:
+def held_by_min_available(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) -> Move:
+    """No slot moves, since one more that serves would be lost."""
     if goal.min_available >= goal.replicas:
         return Move(
             asked,

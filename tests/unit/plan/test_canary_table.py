@@ -137,6 +137,21 @@ def test_failed_slots_go_back_without_falling_below_min_available() -> None:
     assert fleet.serving() == 8
 
 
+def test_failed_slots_that_min_available_keeps_are_said_and_go_once_it_is_lowered() -> None:
+    fleet = changed(steps=HOLD)
+    fleet.until("Measuring")
+    fleet.edit(lambda it: it.set("spec.minAvailable", 8))
+    fleet.sees = "Fail(Catastrophe)"
+    fleet.until("Ended")
+    fleet.rest()
+    assert fleet.slots() == 2
+    assert fleet.progressing == ("False", names.REASON_HELD)
+    assert "allowed: at most 7" in fleet.condition("Progressing")["message"]
+    fleet.edit(lambda it: it.set("spec.minAvailable", 7))
+    fleet.rest()
+    assert fleet.slots() == 0
+
+
 def test_a_rejected_revision_is_not_tried_again_even_if_the_spec_leaves_and_comes_back() -> None:
     fleet = changed()
     fleet.until("Measuring", "1/2")

@@ -1,7 +1,9 @@
-"""Slots that go back to stable: all of them together, as far as minAvailable lets them.
+"""Slots that go back to stable: all of them together, as far as minAvailable lets them, and no further.
 
 Forward, slots move one at a time, since each is a risk. Back, waiting only costs: the revision that takes them is the
-one that is known to serve.
+one that is known to serve. But a candidate that failed its gates still answers requests, and minAvailable is a promise
+to those who send them: a few requests that are slower for some minutes are better than a fleet too small for its load.
+Who would rather lose capacity lowers minAvailable, which counts at once.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from specdecode_operator.plan.observe import Revision
-from specdecode_operator.plan.rollout import SWAPPING, Goal, Move, RouteView, serving
+from specdecode_operator.plan.rollout import SWAPPING, Goal, Move, RouteView, held_by_min_available, serving
 from specdecode_operator.plan.slots import Arm
 
 
@@ -29,7 +31,7 @@ def give_back(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None)
     if free <= 0:
         return move
     taken = {**move.replicas, goal.target: move.replicas[goal.target] + free}
-    return replace(move, replicas=taken)
+    return replace(move, replicas=taken, blocked=False)
 
 
 def _by_revision(arm: Arm) -> str:
@@ -54,6 +56,8 @@ def _give(
             keeps = arm.replicas
         after[arm.revision] = min(arm.replicas, keeps)
     waits = [arm.revision for arm in others if arm.replicas]
+    if waits and after == asked and not gone:
+        return held_by_min_available(arms, asked, goal)
     waiting = f"Revision {goal.target} takes back the slots of {', '.join(waits)}." if waits else ""
     return Move(after, leaving=frozenset(gone), phase=SWAPPING, waiting=waiting or "Waits until their GPUs are free.")
 
