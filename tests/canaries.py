@@ -62,6 +62,8 @@ class CanaryFleet(Fleet):
     want: Want | None = None
     asked: list[str] = field(default_factory=list)
     """Ids of all that was wanted."""
+    passed: set[str] = field(default_factory=set)
+    """Runs of which a look has said Pass."""
 
     def observed(self) -> Observed:
         seen = vars(super().observed())
@@ -105,6 +107,7 @@ class CanaryFleet(Fleet):
             if want.through >= want.plan.windows.planned:
                 reason = "Guarded" if want.plan.role == "guard" else "Undecided"
         decided = want.through if outcome in ("Pass", "Fail") else None
+        self.passed |= {want.run} if outcome == "Pass" else set()
         seen = f"{want.run} {want.step} {want.through}".encode()
         return Looked(
             want.run, want.step, want.through, outcome, reason, f"{outcome}: said.", decided, want.samples + seen, seen
