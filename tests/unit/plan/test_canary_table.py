@@ -339,6 +339,15 @@ def test_a_pause_begins_no_swap_and_a_resume_goes_on() -> None:
     fleet.until("Measuring", "2/2")
 
 
+def test_a_canary_that_is_paused_from_the_start_is_registered_and_moves_nothing() -> None:
+    fleet = changed(paused=True)
+    fleet.rest()
+    assert fleet.run["plan"] in {name for _, name in fleet.children}
+    assert fleet.slots() == 0
+    fleet.edit(lambda it: it.set("spec.rollout.paused", False))
+    fleet.until("Measuring", "1/2")
+
+
 def test_a_paused_run_isnt_promoted_before_it_goes_on() -> None:
     fleet = changed(steps=[{**HOLD[0], "maxDuration": "20m"}])
     fleet.until("Measuring")
