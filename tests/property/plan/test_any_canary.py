@@ -178,7 +178,7 @@ class Canaries(RuleBasedStateMachine):
 
 
 Canaries.TestCase.settings = settings(
-    max_examples=600 if LONG else 30,
+    max_examples=600 if LONG else 20,
     stateful_step_count=25,
     deadline=None,
     derandomize=not LONG,
