@@ -58,16 +58,16 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print it, once or again and again."""
     while True:
-        text = "\n".join(lines(found := kubectl.the_object(arguments), newest_look(_record(arguments, found))))
+        text = "\n".join(lines(found := kubectl.the_object(arguments), newest_look(record_of(arguments, found))))
         print(f"{CLEAR}{text}" if arguments.watch and sys.stdout.isatty() else text, flush=True)
         if not arguments.watch:
             return 0
         time.sleep(EVERY)
 
 
-def _record(arguments: argparse.Namespace, found: Json) -> Json:
-    """The run's record; nothing where there is none, or none that may be read."""
-    run_id = _run(found).get("id")
+def record_of(arguments: argparse.Namespace, found: Json) -> Json:
+    """The ConfigMap of the run's record; nothing where there is none, or none that may be read."""
+    run_id = run_of(found).get("id")
     if not run_id:
         return {}
     name = names.run_record(found["metadata"]["name"], run_id)
@@ -93,7 +93,7 @@ def lines(found: Json, look: Json) -> Iterator[str]:
     yield f"{found['metadata']['namespace']}/{found['metadata']['name']}"
     yield from (f"  {each['type']}={each['status']} {each['reason']}" for each in status.get("conditions") or ())
     yield from (_arm(role, status[role]) for role in ("stable", "candidate") if status.get(role))
-    run = _run(found)
+    run = run_of(found)
     if run:
         about = f" {run['id']}" if run.get("id") else ""
         yield f"  run{about}: step {run['step']}, {run['phase']} since {run['since']}"
@@ -128,7 +128,8 @@ def _arm(role: str, arm: Json) -> str:
     return f"  {role:<9} {arm['revision']} ({arm['engineVersion']}): {shown}"
 
 
-def _run(found: Json) -> Json:
+def run_of(found: Json) -> Json:
+    """The run that status names; empty if it names none."""
     run: Json = (found.get("status") or {}).get("run") or {}
     return run
 
