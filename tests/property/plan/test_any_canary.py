@@ -61,7 +61,7 @@ class Canaries(RuleBasedStateMachine):
     fleet: CanaryFleet
     first: str
     deleted: bool = False
-    """Whether somebody has deleted a record: then nothing but status tells."""
+    """Whether somebody has deleted a record: then nothing but status tells, which must not be lost before or after."""
 
     @initialize(stage=st.sampled_from(STAGES))
     def begin(self, stage: tuple[str, str] | None) -> None:
@@ -129,6 +129,7 @@ class Canaries(RuleBasedStateMachine):
         alive = sorted(uid for uid, pod in self.fleet.pods.items() if not terminating(pod))
         self.fleet.set_ready(self.fleet.pods[data.draw(st.sampled_from(alive))], False)
 
+    @precondition(lambda self: "stable" in self.fleet.obj["status"])
     @precondition(lambda self: any(kind == "ConfigMap" for kind, _ in self.fleet.children))
     @rule(data=st.data())
     def somebody_deletes_a_record(self, data: st.DataObject) -> None:
