@@ -213,9 +213,9 @@ def is_held(workspace: Workspace, prometheus: QuickPrometheus) -> None:
     held = workspace.await_condition(NAME, names.CONDITION_ROLLOUT, status="False", reason=names.REASON_RUN_HELD)
     print(f"held: {held['message']}")
     assert slots(workspace.sdd(NAME)) == 1
-    prometheus.start()
     ask(workspace, "abort", run)
     assert await_verdict(workspace, run)["outcome"] == "Aborted"
+    prometheus.start()
     workspace.await_that("its slot is back", lambda: slots(workspace.sdd(NAME)) == 0)
     workspace.await_condition(NAME, names.CONDITION_READY, status="True", reason=names.REASON_ALL_READY)
 
