@@ -56,6 +56,12 @@ LEAST_SHARE: Final = 0.02
 PROBES_A_WINDOW: Final = 3
 """Runs of the fixed probe that a cell of the control needs: it runs every few seconds, not at every step."""
 
+PROBE_SECONDS: Final = 5.0
+"""Between two runs of the probe, as the engine's telemetry has it."""
+
+LEAST_CONTROLLED: Final = (PROBES_A_WINDOW + 1) * PROBE_SECONDS
+"""Seconds of a window that surely holds enough of them: a run more than is needed, since they come a little late."""
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -27,6 +27,12 @@ def errors(path: str, value: Any) -> list[str]:
         ("spec.rollout.alpha", "30%", "spec.rollout.alpha", "at most 20%"),
         ("spec.rollout.power", "10%", "spec.rollout.power", "at least 50%"),
         ("spec.metrics.window", "10s", "spec.metrics.window", "20 s (2 scrapes)"),
+        (
+            "spec.metrics",
+            {"backend": "main", "scrapeInterval": "5s", "window": "15s"},
+            "spec.metrics.window",
+            "20 s (gate drafter on a time: its control is a probe that runs every 5 s)",
+        ),
         ("spec.gates", [{**GATE, "metric": "acceptanceLength", "statistic": "p99"}], "spec.gates[0].statistic", "mean"),
         ("spec.rollout.steps", [{"slots": 1, "gates": ["other"]}], "spec.rollout.steps[0].gates", "drafter"),
         (

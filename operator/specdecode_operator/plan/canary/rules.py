@@ -9,7 +9,7 @@ from specdecode_operator.api.canary import Gate, Step, seconds, share
 from specdecode_operator.api.errors import FieldError
 from specdecode_operator.api.types import Spec
 from specdecode_operator.gates.plan import MAX_WINDOWS
-from specdecode_operator.gates.register import FIRST_LOOK
+from specdecode_operator.gates.register import FIRST_LOOK, LEAST_CONTROLLED, MEASURED, PROBE_SECONDS
 from specdecode_operator.plan.canary.asking import window_of
 
 MOST_ALPHA: Final = 0.2
@@ -53,13 +53,17 @@ def _errors(spec: Spec) -> Iterator[FieldError]:
 
 
 def _window(spec: Spec) -> Iterator[FieldError]:
-    least = FEWEST_SCRAPES * seconds(spec.metrics.scrape_interval)
+    least, why = FEWEST_SCRAPES * seconds(spec.metrics.scrape_interval), f"{FEWEST_SCRAPES} scrapes"
+    timed = next((gate for gate in spec.gates if MEASURED[gate.metric].control), None)
+    if timed is not None and least < LEAST_CONTROLLED:
+        least = LEAST_CONTROLLED
+        why = f"gate {timed.name} on a time: its control is a probe that runs every {PROBE_SECONDS:g} s"
     if not least <= window_of(spec) <= 3600:
         yield FieldError(
             path="spec.metrics.window",
             found=f"{window_of(spec):g} s with scrapes every {spec.metrics.scrape_interval}",
-            allowed=f"{least:g} s ({FEWEST_SCRAPES} scrapes) to 1h",
-            action="raise it, or scrape more often",
+            allowed=f"{least:g} s ({why}) to 1h",
+            action="raise it",
         )
 
 
