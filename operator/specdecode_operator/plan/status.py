@@ -58,7 +58,7 @@ def status_of(it: Situation) -> Status:
     """The object's status now."""
     goal, move = it.goal, it.move
     stable = goal.stable if goal else None
-    if goal and move and move.done and goal.swap:
+    if goal and move and move.done and goal.swap and goal.slots is None:
         stable = goal.target
     candidate = goal.target if goal and goal.target != stable else None
     if it.course is not None:

@@ -339,6 +339,32 @@ def test_a_pause_begins_no_swap_and_a_resume_goes_on() -> None:
     fleet.until("Measuring", "2/2")
 
 
+def test_a_run_that_ends_while_nothing_serves_makes_nobody_stable() -> None:
+    fleet = changed(steps=HOLD)
+    old = fleet.stable()
+    fleet.until("Measuring")
+    fleet.edit(lambda it: it.replicas(0))
+    fleet.rest()
+    fleet.ask("abort")
+    for _ in range(3):
+        fleet.turn(1)
+        assert fleet.stable() == old
+    assert fleet.run["phase"] == "Ended"
+
+
+def test_a_run_that_ends_just_when_a_fleet_comes_back_from_zero_gives_the_candidate_nothing() -> None:
+    fleet = changed(steps=HOLD)
+    fleet.until("Measuring")
+    fleet.edit(lambda it: it.replicas(0))
+    fleet.rest()
+    fleet.ask("abort")
+    fleet.edit(lambda it: it.replicas(8))
+    fleet.reconcile()
+    assert fleet.slots() == 0
+    fleet.rest()
+    assert fleet.slots(IMAGE) == 8
+
+
 def test_a_canary_that_is_paused_from_the_start_is_registered_and_moves_nothing() -> None:
     fleet = changed(paused=True)
     fleet.rest()

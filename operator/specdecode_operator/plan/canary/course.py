@@ -163,7 +163,7 @@ def _of_run(it: Scene, notes: Course, before: Run, run: Run) -> Course:
 def _standing(it: Scene, notes: Course, run: Run) -> Course:
     """Slots as they are, and status too: what was just written is acted on once it is seen."""
     arm, said = it.arm(run.record.candidate), get_condition(it.desired.status.conditions, names.CONDITION_PROGRESSING)
-    notes = replace(notes, target=arm.revision, slots=arm.replicas)
+    notes = _beside(it, notes, arm.revision, arm.replicas)
     if said is not None:
         notes = replace(notes, progressing=Said(said.status, said.reason, said.message))
     before = it.desired.status.run
@@ -172,15 +172,21 @@ def _standing(it: Scene, notes: Course, run: Run) -> Course:
     return _status(it, notes, run, PLANNING, f"Run {run.record.id} begins.")
 
 
+def _beside(it: Scene, notes: Course, candidate: Revision, slots: int) -> Course:
+    """So many slots for the candidate beside stable's. Where stable has none (scaled to zero, or back from there) they
+    are stable's first: nobody takes all without evidence."""
+    if it.arm(it.stable).empty or not it.replicas:
+        return replace(notes, target=it.stable, slots=None)
+    return replace(notes, target=candidate, slots=slots)
+
+
 def _going_on(it: Scene, notes: Course, run: Run, plan: RunPlan) -> Course:
     step, now = plan.steps[run.record.step], run.record.now
     arm = it.arm(run.record.candidate)
     paused = run.record.paused or it.desired.spec.rollout.paused
     room = min(step.slots, max(it.replicas - REFERENCE_PODS, 0))
     slots = min(arm.replicas, room) if paused and now is None else room
-    notes = replace(notes, target=arm.revision, slots=slots, trays=plan.trays)
-    if it.arm(it.stable).empty or not it.replicas:  # scaled to zero, or back: nobody takes all without evidence
-        notes = replace(notes, target=it.stable, slots=None)
+    notes = _beside(it, replace(notes, trays=plan.trays), arm.revision, slots)
     held = f" It is paused with {arm.replicas} slots." if paused else ""
     if now is None:
         phase = SWAPPING if arm.replicas < step.slots or len(arm.standing) < arm.replicas else SETTLING
