@@ -196,7 +196,7 @@ class Fleet:
         meta.update(uid=live["metadata"]["uid"] if live else self._next(), resourceVersion=self._next())
         meta["creationTimestamp"] = live["metadata"]["creationTimestamp"] if live else stamp(self.now)
         generation = live["metadata"]["generation"] if live else 0
-        meta["generation"] = generation + (live is None or live["spec"] != item.get("spec"))
+        meta["generation"] = generation + (live is None or live.get("spec") != item.get("spec"))
         if live and "status" in live:
             item["status"] = live["status"]
         self.children[(kind, name)] = item

@@ -11,6 +11,7 @@ from typing import Any, Final
 from specdecode_operator import handlers, health
 from specdecode_operator.apply import kinds
 from specdecode_operator.apply.attest import Attestor
+from specdecode_operator.apply.canary import Canaries
 from specdecode_operator.apply.client import Api, ApiError, NotFound, Unreachable, connect
 from specdecode_operator.apply.events import Recorder
 from specdecode_operator.apply.execute import Executor
@@ -20,6 +21,7 @@ from specdecode_operator.apply.store import Key, Store, owner_of
 from specdecode_operator.apply.watch import Watch
 from specdecode_operator.plan.validate import Allowed
 from specdecode_operator.queue import WorkQueue
+from specdecode_operator.sampling import Sampler
 from specdecode_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class Operator:
         )
         self.store = Store(self.queue.add)
         self.attestor = Attestor(self.store, self._attested, self.meters)
+        self.canaries = Canaries(Sampler(settings.metrics_backends), self.queue.add, self.meters)
         self.watchdog = health.Watchdog(
             watches=self.watches,
             busy=lambda: self.queue.oldest_busy,
@@ -110,6 +113,7 @@ class Operator:
         for job in [*jobs, stopped]:
             job.cancel()
         await asyncio.gather(*jobs, stopped, return_exceptions=True)
+        await self.canaries.close()
         return 1 if failed else 0
 
     def _job(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -124,6 +128,7 @@ class Operator:
             meters=self.meters,
             capabilities=self.capabilities,
             attestations=self.attestor.answers,
+            canaries=self.canaries,
             allowed=Allowed(self.settings.allowed_host_paths, self.settings.allowed_service_accounts),
         )
 

@@ -57,9 +57,9 @@ def test_no_right_is_a_wildcard(chart: Chart, values: str) -> None:
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
-def test_no_secret_or_configmap_is_read_and_no_right_can_be_raised(chart: Chart, values: str) -> None:
+def test_no_secret_is_read_and_no_right_can_be_raised(chart: Chart, values: str) -> None:
     untouchable = {
-        "secrets", "configmaps", "serviceaccounts", "serviceaccounts/token", "nodes", "namespaces", "pods/exec",
+        "secrets", "serviceaccounts", "serviceaccounts/token", "nodes", "namespaces", "pods/exec",
         "roles", "rolebindings", "clusterroles", "clusterrolebindings",
     }  # fmt: skip
     for rule in rules(chart, values):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from apiserver import DEPLOYMENT, POD, SDD, ApiServer, Object
 from podhistory import is_ready
+from quickprometheus import BACKENDS
 from waiting import await_that
 
 from specdecode_local import helm, paths
@@ -38,7 +39,7 @@ class InstalledOperator:
             "upgrade", "--install", RELEASE, str(CHART),
             "--namespace", SYSTEM, "--create-namespace",
             "--set", f"image.repository={repository}", "--set", f"image.digest={digest}",
-            "--set", "logLevel=debug",
+            "--set", "logLevel=debug", "--set-json", f"metricsBackends={json.dumps(BACKENDS)}",
             "--wait", "--timeout", "3m",
         )  # fmt: skip
         self.start()

@@ -1,5 +1,5 @@
 {{/*
-All that the operator may do, and why each verb is there. It reads no Secret and no ConfigMap, and has no wildcard.
+All that the operator may do, and why each verb is there. It reads no Secret, of ConfigMaps it asks for its own (by their label), and has no wildcard.
 Children are known from lists and watches, so no `get` is needed for them; those without `delete` go with their owner.
 A server-side apply of an object that isn't there needs `create` beside `patch`.
 docs/security.md shows the same as a table; tests/charts/test_rbac.py compares the two.
@@ -27,6 +27,14 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
     - create # a new revision is frozen before anything of it starts
     - patch # the second half of a server-side apply
     - delete # all but the last ten revisions are removed
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs:
+    - list # plans and records of canaries: where a restarted operator goes on
+    - watch # a plan that somebody deleted ends its run
+    - create # a run's plan is written down before anything moves
+    - patch # each look at a canary is added to its record
+    - delete # all but the last five runs of an object are removed
 - apiGroups: [apps]
   resources: [replicasets]
   verbs:

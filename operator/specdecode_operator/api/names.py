@@ -27,6 +27,9 @@ LABEL_SERVES: Final = f"{GROUP}/serves"
 """`true` on pods that answer requests: all but the follower pods of a replica that spans nodes. `false` on a pod that
 was taken out of its Services, since it isn't what its revision says."""
 
+LABEL_RUN: Final = f"{GROUP}/run"
+"""The canary's run that a ConfigMap is of."""
+
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_APP_NAME: Final = "app.kubernetes.io/name"
 LABEL_APP_INSTANCE: Final = "app.kubernetes.io/instance"
@@ -43,6 +46,9 @@ ANNOTATION_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 ANNOTATION_ATTESTED: Final = f"{GROUP}/attested"
 """On a pod: the container whose attestation was what the revision says. A restarted operator asks again, but takes no
 pod for unknown meanwhile."""
+
+ANNOTATION_REQUEST: Final = f"{GROUP}/request"
+"""On the object: what somebody asks of its canary, as JSON {id, verb, runID, by, reason}. Each id is applied once."""
 
 ANNOTATION_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
@@ -138,7 +144,21 @@ CONDITION_ATTESTED: Final = "Attested"
 CONDITION_ROUTABLE: Final = "Routable"
 """The route is accepted by its gateway at its current generation, and some revision is in it."""
 
-CONDITIONS: Final = (CONDITION_READY, CONDITION_PROGRESSING, CONDITION_ATTESTED, CONDITION_ROUTABLE)
+CONDITION_METRICS: Final = "MetricsAvailable"
+"""The metrics that a canary needs come; only under strategy Canary."""
+
+CONDITION_ROLLOUT: Final = "RolloutHealthy"
+"""The canary goes on, or ended well; False while somebody has to decide. Only under strategy Canary."""
+
+CANARY_CONDITIONS: Final = (CONDITION_METRICS, CONDITION_ROLLOUT)
+
+CONDITIONS: Final = (
+    CONDITION_READY,
+    CONDITION_PROGRESSING,
+    CONDITION_ATTESTED,
+    CONDITION_ROUTABLE,
+    *CANARY_CONDITIONS,
+)
 
 # Ready
 REASON_ALL_READY: Final = "AllSlotsReady"
@@ -174,6 +194,25 @@ REASON_NAME_TAKEN: Final = "NameTaken"
 
 REASON_CRD_MISSING: Final = "ApiMissing"
 
+# Progressing and RolloutHealthy, under strategy Canary
+REASON_PLANNING: Final = "Planning"
+"""The stable pods' history is read; nothing has moved."""
+
+REASON_CANARY: Final = "Canary"
+REASON_PAUSED: Final = "Paused"
+REASON_UNFIT: Final = "CannotBeJudged"
+"""No run could decide anything with these slots, this history or this duration, so none is begun."""
+
+REASON_RUN_HELD: Final = "Held"
+REASON_RUN_ENDED: Final = "RunEnded"
+REASON_REJECTED: Final = "RevisionRejected"
+REASON_RUN_GOES_ON: Final = "RunGoesOn"
+
+# MetricsAvailable
+REASON_METRICS: Final = "MetricsFound"
+REASON_NO_DATA: Final = "NoData"
+REASON_BACKEND_DOWN: Final = "BackendDown"
+
 # Attested
 REASON_ATTESTED: Final = "FilesAttested"
 REASON_DIFFERS: Final = "AttestationDiffers"
@@ -205,6 +244,16 @@ controller-revision-hash has up to 11 characters more: 37 + 11 + 4 + 11 = 63, wi
 def revision_child(name: str, revision: str) -> str:
     """Name of a child that belongs to one revision: ReplicaSet, ControllerRevision, Service, LeaderWorkerSet."""
     return f"{name}-{revision}"
+
+
+def run_plan(name: str, run: str) -> str:
+    """Name of the ConfigMap with a run's registered plan."""
+    return f"{name}-plan-{run}"
+
+
+def run_record(name: str, run: str) -> str:
+    """Name of the ConfigMap with what a run has seen."""
+    return f"{name}-run-{run}"
 
 
 def child_labels(name: str) -> dict[str, str]:

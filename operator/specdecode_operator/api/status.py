@@ -8,6 +8,7 @@ from pydantic import Field
 from specdecode_operator.api.fields import (
     Model,
     Text,
+    atomic,
     keyed,
 )
 
@@ -46,15 +47,63 @@ class RevisionStatus(Model):
     slots: Annotated[int, Field(ge=0)] = Field(description="Replicas it holds.")
     ready: Annotated[int, Field(ge=0)] = Field(description="How many of them are Ready.")
     weight: Annotated[int, Field(ge=0)] = Field(description="Its weight in the route.")
+    unproven: bool | None = Field(
+        default=None,
+        description="True while the object's first revision has never held all its slots, under strategy Canary: there "
+        "is nothing yet to compare with, so what replaces it isn't gated.",
+    )
 
 
 class RunStatus(Model):
     """The replacement that is under way."""
 
-    step: Text = Field(description="Slots moved of slots to move, as in 1/3.")
-    phase: Text = Field(description="What is being done: Swapping or Settling.")
+    id: Text | None = Field(default=None, description="Id of the canary's run; requests name it.")
+    candidate: Text | None = Field(default=None, description="Revision that the canary is about.")
+    plan: Text | None = Field(default=None, description="ConfigMap with the registered plan.")
+    plan_digest: Text | None = Field(default=None, description="sha256 of the registered plan.")
+    step: Text = Field(
+        description="Slots moved of slots to move, as in 1/3; of a canary, its step of the steps that it has."
+    )
+    phase: Text = Field(
+        description="What is being done: Swapping or Settling; of a canary also Planning, Measuring, Judging, "
+        "Promoting or Ended."
+    )
     since: datetime = Field(description="When this phase began.")
     message: Text = Field(default="", description="What is awaited, in a sentence.")
+
+
+class VerdictStatus(Model):
+    """How one run of a canary ended."""
+
+    run: Text = Field(description="Id of the run.")
+    revision: Text = Field(description="The candidate.")
+    step: Text = Field(description="The step in which it ended, as in 2/2.")
+    outcome: Text = Field(
+        description="Pass, Fail, Inconclusive or Invalid; Promoted, Aborted or Cancelled if people decided."
+    )
+    reason: Text = Field(description="Why, in one word.")
+    message: Text = Field(description="Why, in sentences.")
+    time: datetime = Field(description="When.")
+
+
+class RejectedStatus(Model):
+    """A revision that failed. It isn't tried again until somebody asks to retry."""
+
+    revision: Text = Field(description="The revision.")
+    run: Text = Field(description="Id of the run that it failed in.")
+    reason: Text = Field(description="Why, in one word.")
+    time: datetime = Field(description="When.")
+
+
+class RequestStatus(Model):
+    """The last request that was applied or refused."""
+
+    id: Text = Field(description="Its id; the same id isn't applied again.")
+    verb: Text = Field(description="What was asked: promote, abort, pause, resume or retry.")
+    run: Text = Field(description="Id of the run that it was about.")
+    by: Text = Field(description="Who is said to have asked.")
+    reason: Text = Field(default="", description="Why, in the words of whoever asked.")
+    refused: Text | None = Field(default=None, description="Why it wasn't applied. Absent: it was.")
 
 
 class Status(Model):
@@ -79,3 +128,10 @@ class Status(Model):
     stable: RevisionStatus | None = Field(default=None, description="The revision that serves.")
     candidate: RevisionStatus | None = Field(default=None, description="The revision that is taking over.")
     run: RunStatus | None = Field(default=None, description="The replacement that is under way.")
+    verdicts: Annotated[tuple[VerdictStatus, ...], Field(max_length=10)] | None = Field(
+        default=None, description="How the last canaries ended, the newest last.", json_schema_extra=atomic()
+    )
+    rejected: Annotated[tuple[RejectedStatus, ...], Field(max_length=10)] | None = Field(
+        default=None, description="The last revisions that failed.", json_schema_extra=atomic()
+    )
+    request: RequestStatus | None = Field(default=None, description="The last request that was applied or refused.")

@@ -14,11 +14,12 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError
 
 from specdecode_operator.api import names
+from specdecode_operator.api.canary import Gate, Rollout
 from specdecode_operator.api.cel import Rule, number
 from specdecode_operator.api.decoding import ModelSpec, Speculative
 from specdecode_operator.api.engine import Engine
 from specdecode_operator.api.errors import FieldError, InvalidObject
-from specdecode_operator.api.fields import Model, PrometheusDuration
+from specdecode_operator.api.fields import LabelName, Model, PrometheusDuration, keyed
 from specdecode_operator.api.hardware import Accelerator, Parallelism
 from specdecode_operator.api.status import Status
 from specdecode_operator.api.template import Template
@@ -54,6 +55,14 @@ class Metrics(Model):
     """How the pods are measured."""
 
     scrape_interval: PrometheusDuration = Field(default="10s", description="Time between two scrapes of a pod.")
+    backend: LabelName | None = Field(
+        default=None,
+        description="Where a canary reads the metrics: a name from the chart's metricsBackends. Needed by strategy "
+        "Canary.",
+    )
+    window: PrometheusDuration | None = Field(
+        default=None, description="Length of a canary's windows, two scrapes or more. Absent: three scrapes."
+    )
 
 
 class Spec(Model):
@@ -88,6 +97,10 @@ class Spec(Model):
     drain: Drain = Field(default_factory=Drain, description="How a pod leaves without cutting a stream.")
     traffic: Traffic | None = Field(default=None, description="How requests reach the pods. Absent: by Service only.")
     metrics: Metrics = Field(default_factory=Metrics, description="How the pods are measured.")
+    gates: Annotated[tuple[Gate, ...], Field(max_length=16)] = Field(
+        default=(), description="What a canary is judged by.", json_schema_extra=keyed("name")
+    )
+    rollout: Rollout = Field(default_factory=Rollout, description="How a revision takes over.")
 
     @property
     def min_available_or_default(self) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 from specdecode_operator.apply import kinds
 from specdecode_operator.apply.client import Api, ApiError, Json, Unreachable
 from specdecode_operator.apply.store import Key, Store, owner_of
+from specdecode_operator.plan.canary.facts import Evidence
 from specdecode_operator.plan.observe import Observed, condition, moment
 from specdecode_operator.plan.testimony import Answer
 
@@ -27,6 +28,7 @@ def gather(
     capabilities: frozenset[str],
     warnings: Mapping[str, str],
     attestations: Mapping[str, Answer],
+    evidence: Evidence | None = None,
 ) -> Observed:
     """What is known around the object. Children of an earlier object of the same name are not its own."""
 
@@ -51,6 +53,8 @@ def gather(
         pod_warnings=warnings,
         attestations=attestations,
         capabilities=capabilities,
+        config_maps=ours(kinds.CONFIG_MAP),
+        evidence=evidence,
     )
 
 

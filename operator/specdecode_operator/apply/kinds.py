@@ -29,6 +29,7 @@ class Kind:
 
 SDD: Final = Kind(names.API_VERSION, names.KIND, names.PLURAL)
 EVENT: Final = Kind("v1", "Event", "events")
+CONFIG_MAP: Final = Kind("v1", "ConfigMap", "configmaps")
 POD: Final = Kind("v1", "Pod", "pods")
 SERVICE: Final = Kind("v1", "Service", "services")
 REPLICA_SET: Final = Kind("apps/v1", "ReplicaSet", "replicasets")
@@ -42,6 +43,7 @@ COMPUTE_DOMAIN: Final = Kind(names.COMPUTE_DOMAIN_API_VERSION, "ComputeDomain", 
 
 WATCHED: Final = (
     CONTROLLER_REVISION,
+    CONFIG_MAP,
     REPLICA_SET,
     POD,
     SERVICE,

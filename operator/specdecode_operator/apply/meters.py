@@ -60,6 +60,12 @@ class Meters:
             ["answer"],
             registry=self.registry,
         )
+        self.canary_answers = Counter(
+            f"{PREFIX}_canary_answers_total",
+            "What was found out for canaries, by what was wanted (register, look) and what came.",
+            ["wanted", "answer"],
+            registry=self.registry,
+        )
         self.held = Gauge(
             f"{PREFIX}_store_objects", "Objects of a kind in the store.", ["kind"], registry=self.registry
         )

@@ -17,6 +17,7 @@ from specdecode_operator.api.errors import InvalidObject
 from specdecode_operator.api.status import Status
 from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.apply import kinds
+from specdecode_operator.apply.canary import Canaries
 from specdecode_operator.apply.client import Api, Json, NamespaceTerminating, NotFound
 from specdecode_operator.apply.events import Recorder
 from specdecode_operator.apply.execute import Executor
@@ -79,6 +80,8 @@ class Reconciler:
     capabilities: Callable[[], frozenset[str]]
     attestations: Callable[[list[Json]], Mapping[str, Answer]]
     """What the processes of these pods have said of their files, by pod UID."""
+    canaries: Canaries
+    """What finds out for canaries what a plan wants to know."""
     allowed: Allowed = field(default_factory=Allowed)
     clock: Callable[[], datetime] = utc_now
     leaving: dict[Key, str] = field(default_factory=dict)
@@ -96,6 +99,7 @@ class Reconciler:
             self.leaving.pop(key, None)
             self.refused.pop(key, None)
             self.meters.reported.forget(key)
+            self.canaries.forget(key)
             return None  # garbage collection removes its children
         uid = obj["metadata"]["uid"]
         if obj["metadata"].get("deletionTimestamp") or self.leaving.get(key) == uid:
@@ -121,8 +125,10 @@ class Reconciler:
         pods = self.store.of(kinds.POD, key)
         warnings = await pod_warnings(self.api, pods, now)
         answers = self.attestations(pods)
-        observed = gather(self.store, key, desired.uid, self.capabilities(), warnings, answers)
+        evidence = self.canaries.evidence(key)
+        observed = gather(self.store, key, desired.uid, self.capabilities(), warnings, answers, evidence)
         made = plan(desired, observed, now, self.allowed)
+        self.canaries.want(key, made.want)
         refusals = await self.executor.carry_out(key, made.actions)
         status, events = made.status, made.events
         again = [made.requeue_after or LONGEST, *([STUCK_AFTER] if creating(pods) else [])]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from specdecode_operator.api.errors import InvalidObject
-from specdecode_operator.cli import exits, judge, samples
+from specdecode_operator.cli import exits, explain, judge, plan, request, samples, status
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,6 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="command")
     judge.add_to(commands)
     samples.add_to(commands)
+    status.add_to(commands)
+    explain.add_to(commands)
+    plan.add_to(commands)
+    request.add_to(commands)
     arguments = parser.parse_args(argv)
     try:
         return int(arguments.run(arguments))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from specdecode_operator.api import names
 from specdecode_operator.gates.calibrate import (
     FEWEST_WINDOWS,
     Calibration,
@@ -37,7 +38,7 @@ from specdecode_operator.gates.plan import (
     step_errors,
 )
 from specdecode_operator.gates.power import Power, Run, power
-from specdecode_operator.gates.rules import GATES_VERSION
+from specdecode_operator.gates.rules import GATES_VERSION, REFERENCE_PODS
 from specdecode_operator.gates.run import OnInconclusive, RunPlan, RunStep
 from specdecode_operator.gates.samples import Sample
 from specdecode_operator.gates.verdict import Reason
@@ -55,8 +56,11 @@ LEAST_SHARE: Final = 0.02
 PROBES_A_WINDOW: Final = 3
 """Runs of the fixed probe that a cell of the control needs: it runs every few seconds, not at every step."""
 
-REQUESTS: Final = "specdecode_requests_finished_total"
-"""How both arms' shares of the requests are known: the engines count them."""
+PROBE_SECONDS: Final = 5.0
+"""Between two runs of the probe, as the engine's telemetry has it."""
+
+LEAST_CONTROLLED: Final = (PROBES_A_WINDOW + 1) * PROBE_SECONDS
+"""Seconds of a window that surely holds enough of them: a run more than is needed, since they come a little late."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +82,13 @@ class Measured:
 MEASURED: Final[Mapping[str, Measured]] = {
     "proposeHostTime": Measured("specdecode_propose_host_seconds", "specdecode_probe_host_seconds"),
     "drafterGpuSpan": Measured("specdecode_drafter_gpu_seconds", "specdecode_probe_device_seconds"),
-    "acceptanceLength": Measured("specdecode_acceptance_length", step="", worse="lower"),
+    "acceptanceLength": Measured(names.METRIC_ACCEPTANCE, step="", worse="lower"),
 }
 """By the name that an object gives it."""
+
+
+TOUCHABLE: Final = (*(name for name in names.METRIC_SPANS if "_probe_" not in name), names.METRIC_ACCEPTANCE)
+"""What another image, engine or switch can move: everything but the fixed probe, which alone is a control."""
 
 
 @dataclass(frozen=True)
@@ -124,14 +132,12 @@ class Asked:
     """Seconds."""
     alpha: float
     power: float
-    touched: tuple[str, ...]
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of all metrics that the run reads."""
         measured = [MEASURED[gate.metric] for gate in self.gates]
-        spans = {name for each in measured for name in (each.metric, each.control) if name}
-        return (*sorted(spans), REQUESTS)
+        return tuple(sorted({name for each in measured for name in (each.metric, each.control) if name}))
 
     @property
     def histograms(self) -> tuple[str, ...]:
@@ -143,8 +149,11 @@ class Unfit(Exception):
     """No run can be registered. `reason` as in verdicts; the text says what would make it possible."""
 
     def __init__(self, reason: Reason, words: str) -> None:
-        super().__init__(words)
+        super().__init__(reason, words)
         self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 def register(asked: Asked, history: Iterable[Sample], *, start: float, at: float) -> RunPlan:
@@ -198,11 +207,12 @@ def few_slots(asked: Asked) -> str:
     """Why these slots can't be compared, whatever the history says; empty if they may be."""
     slots = max(step.slots for step in asked.steps)
     left = asked.stable.pods - slots
-    if left >= 2:
+    if left >= REFERENCE_PODS:
         return ""
     return (
         f"{asked.stable.pods} replicas with {slots} on the candidate leave {max(left, 0)} stable slots, and a pod can "
-        f"only be compared with others: at least 2 are needed. Raise spec.replicas to {slots + 2} or more, or set "
+        f"only be compared with others: at least {REFERENCE_PODS} are needed. Raise spec.replicas to "
+        f"{slots + REFERENCE_PODS} or more, or set "
         "spec.rollout.strategy to Replace, which proves nothing"
     )
 
@@ -299,7 +309,7 @@ def _step(asked: Asked, place: int, gates: Mapping[str, Gate], trays: tuple[Tray
         trays=trays,
         windows=Windows(start=0.0, seconds=asked.window, planned=planned, first_look=FIRST_LOOK),
         errors=step_errors(asked.alpha, asked.alpha, role=role, guards=len(asked.steps) - 1),
-        touched=asked.touched,
+        touched=TOUCHABLE,
         gates=tuple(gate for name, gate in gates.items() if not step.gates or name in step.gates),
     )
     return RunStep(

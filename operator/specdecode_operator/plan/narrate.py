@@ -34,7 +34,8 @@ def narrate(before: Status, after: Status, actions: Sequence[Action]) -> tuple[E
 
 def _revisions(before: Status, after: Status) -> Iterator[Event]:
     old, new = before.candidate, after.candidate
-    if new and (old is None or old.revision != new.revision) and after.stable:
+    canary = any(each is not None and each.candidate is not None for each in (before.run, after.run))
+    if not canary and new and (old is None or old.revision != new.revision) and after.stable:
         yield Event(
             "Normal",
             "ReplacementStarted",
@@ -45,7 +46,7 @@ def _revisions(before: Status, after: Status) -> Iterator[Event]:
         taken = before.candidate is not None and before.candidate.revision == after.stable.revision
         words = "holds all slots and is stable now" if taken else "is the object's stable revision"
         yield Event("Normal", "RevisionStable", f"Revision {after.stable.revision} {words}.")
-    elif old and new is None and after.stable:
+    elif not canary and old and new is None and after.stable:
         yield Event(
             "Normal",
             "ReplacementEnded",
@@ -66,7 +67,7 @@ def _conditions(before: Status, after: Status) -> Iterator[Event]:
 
 def _steps(before: Status, after: Status) -> Iterator[Event]:
     old, new = before.run, after.run
-    if new and old and new.step != old.step and after.candidate:
+    if new and old and new.step != old.step and after.candidate and new.candidate is None:
         yield Event("Normal", "SlotMoved", f"Revision {after.candidate.revision} has settled in {new.step} slots.")
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NewType
+from typing import TYPE_CHECKING, Any, Final, Literal, NewType
 
 from specdecode_operator.api import names
 from specdecode_operator.plan.testimony import Answer
+
+if TYPE_CHECKING:
+    from specdecode_operator.plan.canary.facts import Evidence
 
 Json = dict[str, Any]
 Revision = NewType("Revision", str)
@@ -44,6 +47,10 @@ class Observed:
     """Pod UID to what its process last said of its files."""
     capabilities: frozenset[str] = frozenset()
     """Kinds of other projects that this API server has."""
+    config_maps: tuple[Json, ...] = ()
+    """Plans and records of canaries."""
+    evidence: Evidence | None = None
+    """What was found out last for the canary."""
 
 
 Kind = Literal["attested", "unconfirmed", "differs", "silent", "pending", "unexpected"]
@@ -102,6 +109,11 @@ class Pod:
     attested_as: str = ""
     """The process that has attested its files, as noted on the pod."""
     verdict: Verdict = Verdict(UNEXPECTED)
+
+    @property
+    def node(self) -> str:
+        """The node that it is on; empty while it has none."""
+        return str((self.raw.get("spec") or {}).get("nodeName") or "")
 
 
 def revision_of(item: Json) -> Revision:

@@ -29,6 +29,12 @@ from specdecode_operator.build.frozen import Frozen
 from specdecode_operator.build.owner import Owner, owner_of
 from specdecode_operator.plan import attestation, observe, traffic
 from specdecode_operator.plan.actions import Action, Apply, Delete, Event, Patch
+from specdecode_operator.plan.canary.course import Course
+from specdecode_operator.plan.canary.course import course as canary_course
+from specdecode_operator.plan.canary.facts import Want
+from specdecode_operator.plan.canary.moves import give_back, holds_slots
+from specdecode_operator.plan.canary.runs import runs_of, stable_of
+from specdecode_operator.plan.canary.scene import Scene
 from specdecode_operator.plan.differs import first_difference, has_beyond, merge_patch, repaired
 from specdecode_operator.plan.narrate import narrate
 from specdecode_operator.plan.observe import Json, Observed, Pod, Revision, by_name, live_pods, revision_of_child
@@ -53,6 +59,8 @@ class Plan:
     status: Status
     events: tuple[Event, ...] = ()
     requeue_after: timedelta | None = None
+    want: Want | None = None
+    """What is to be found out for the canary, beside the reconciles."""
 
 
 def plan(
@@ -78,6 +86,9 @@ def plan(
     held = _arms(desired, observed, past)
     wanted = wanted_revision(desired, past)
     cast = roles(desired, wanted, past, held, valid=not errors)
+    if cast is not None and desired.status.stable is None and desired.spec.rollout.canary and not errors:
+        known = stable_of(runs_of(desired.name, observed.config_maps), held)
+        cast = Roles(known, cast.target) if known in past.frozen and known is not None else cast
     road, hostname_error = _traffic(desired, observed)
     situation = Situation(
         desired=desired,
@@ -107,22 +118,19 @@ def _plan_revisions(
     settle = timedelta(seconds=spec.traffic.settle_seconds if spec.traffic else 0)
     floor = min(spec.min_available_or_default, spec.replicas)
     new = _freeze(owner, it, past, cast.target)
-    goal = Goal(
-        cast.target,
-        cast.stable,
-        spec.replicas,
-        floor,
-        settle,
-        swap=not it.errors,
-        untried=new is not None,
-        way_back=cast.stable != cast.target and (cast.stable in past.frozen or cast.stable in _made(observed)),
-    )
     frozen = {**past.frozen, **({cast.target: controllerrevision.frozen(new)} if new else {})}
     missing_api = _missing_api(frozen, cast, observed)
     routes = it.route_api and road is not None
     view = traffic.view(owner.name, owner.namespace, road, observed.route) if routes and road else None
+    it = replace(it, frozen=frozen)
+    course = _course(it, observed, owner, cast, view, settle)
+    goal = Goal(cast.target, cast.stable, spec.replicas, floor, settle, swap=not it.errors, untried=new is not None)
+    if course is not None:
+        goal = replace(goal, target=course.target, slots=course.slots, trays=course.trays)
+    can_return = cast.stable in past.frozen or cast.stable in _made(observed)
+    goal = replace(goal, way_back=cast.stable != goal.target and can_return)
     as_it_is = {r: arm.replicas for r, arm in it.arms.items()}
-    move = Move(as_it_is) if missing_api else next_move(it.arms, goal, view, it.now)
+    move = Move(as_it_is) if missing_api else _move(it, goal, course, view)
     attested = tuple(attestation.marks(it.arms.values()))
     if attestation.changes_who_serves(attested):
         move = replace(move, replicas=as_it_is, done=False, again=it.now + SOON)
@@ -130,7 +138,7 @@ def _plan_revisions(
     route = httproute.build(owner, road, weights) if routes and road else None
     it = replace(
         it,
-        frozen=frozen,
+        course=course,
         goal=goal,
         move=move,
         weights=weights,
@@ -139,14 +147,15 @@ def _plan_revisions(
         missing_api=missing_api,
     )
     status = status_of(it)
-    keep = frozenset(r for r, arm in it.arms.items() if not arm.empty) | {cast.target, cast.stable}
+    keep = frozenset(r for r, arm in it.arms.items() if not arm.empty) | {goal.target, cast.stable}
     stale = _stale(owner, it, observed, past, cast)
     children = _Children(owner, observed, past, _without(frozen, stale), keep, view)
     actions = (
         *children.freeze(new),
         *children.thaw(stale),
+        *children.runs(course),
         *children.services(),
-        *children.workloads(move, it.arms, {cast.target, heir(it.arms, goal)}, missing_api),
+        *children.workloads(move, it.arms, {goal.target, heir(it.arms, goal)}, missing_api),
         *_left_behind((arm for revision, arm in it.arms.items() if revision not in frozen), move),
         *children.route(route),
         *children.budget(floor, spec.replicas, frozen.get(cast.target)),
@@ -158,16 +167,48 @@ def _plan_revisions(
     return Plan(
         actions=tuple(sorted(actions, key=_order)),
         status=status,
-        events=narrate(it.desired.status, status, actions),
+        events=(*narrate(it.desired.status, status, actions), *(course.events if course else ())),
         requeue_after=_again(it, move),
+        want=course.want if course else None,
     )
 
 
+def _course(
+    it: Situation, observed: Observed, owner: Owner, cast: Roles, view: RouteView | None, settle: timedelta
+) -> Course | None:
+    """What the canary comes to; None if there is none, or nothing new may begin."""
+    if it.errors or not it.desired.spec.rollout.canary:
+        return None
+    return canary_course(
+        Scene(
+            desired=it.desired,
+            now=it.now,
+            owner=owner,
+            profile=it.profile,
+            stable=cast.stable,
+            wanted=cast.target,
+            arms=it.arms,
+            frozen=it.frozen,
+            view=view,
+            settle=settle,
+            config_maps=observed.config_maps,
+            evidence=observed.evidence,
+        )
+    )
+
+
+def _move(it: Situation, goal: Goal, course: Course | None, view: RouteView | None) -> Move:
+    if course is not None and course.returning and goal.replicas and holds_slots(it.arms, goal.stable):
+        return give_back(it.arms, goal, view)
+    return next_move(it.arms, goal, view, it.now)
+
+
 def _order(action: Action) -> int:
-    """What a pod attested before the route that counts on it: an operator that dies in between has it from there, and
-    would else take the revision out again. The route before the rest: it must have left a revision, and must not name
-    a Service that isn't there yet. Marks of pods before the workloads that take one of them."""
-    rank = ("ControllerRevision", "Service", attestation.NOTES, "HTTPRoute", "Pod")
+    """What a canary has seen, before anything is done on it. What a pod attested before the route that counts on it: an
+    operator that dies in between has it from there, and would else take the revision out again. The route before the
+    rest: it must have left a revision, and must not name a Service that isn't there yet. Marks of pods before the
+    workloads that take one of them."""
+    rank = ("ConfigMap", "ControllerRevision", "Service", attestation.NOTES, "HTTPRoute", "Pod")
     if isinstance(action, Delete):
         return len(rank) + 1
     if isinstance(action, Patch) and action.why == attestation.NOTES:
@@ -177,7 +218,8 @@ def _order(action: Action) -> int:
 
 
 def _again(it: Situation, move: Move) -> timedelta | None:
-    waits = [move.again - it.now] if move.again else []
+    times = (move.again, it.course.again if it.course else None)
+    waits = [max(at - it.now, timedelta()) for at in times if at is not None]
     return min([*waits, *([RIVAL_RETRY] if it.hostname_error else [])], default=None)
 
 
@@ -349,6 +391,20 @@ class _Children:
         """Away with a frozen revision that no pod came of; the next plan freezes it as the spec is now."""
         if stale is not None:
             yield _delete(stale, "no pod came of it, and the spec has other labels or annotations")
+
+    def runs(self, course: Course | None) -> Iterator[Action]:
+        """What a canary writes down, and records beyond those that are kept."""
+        if course is None:
+            return
+        live = by_name(self.observed.config_maps)
+        for manifest in course.writes:
+            item = live.get(manifest["metadata"]["name"])
+            if item is None:
+                yield Apply(manifest, "writes the canary's run down", fresh=True)
+            elif not manifest.get("immutable"):
+                yield Apply(manifest, "takes the canary's run further", item["metadata"].get("resourceVersion"))
+        for item in course.removals:
+            yield _delete(item, "older than the runs that are kept")
 
     def services(self) -> Iterator[Action]:
         """One for all, and one for each revision that has slots."""

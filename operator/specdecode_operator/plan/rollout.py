@@ -47,6 +47,14 @@ class Goal:
     """The target has yet to be frozen, so nobody knows whether the API server takes its workload."""
     way_back: bool = False
     """There is a stable revision besides the target, and it can have slots even if it has none now."""
+    slots: int | None = None
+    """How many the target may hold beside stable; None: all."""
+    trays: tuple[str, ...] = ()
+    """Nodes whose slots go first."""
+
+    def room(self, target: Arm) -> int:
+        """Slots that the target may still take."""
+        return (self.replicas if self.slots is None else self.slots) - target.replicas
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ def heir(arms: Mapping[Revision, Arm], goal: Goal) -> Revision:
 
 def _gone_back(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, now: datetime) -> Move:
     """The move while the API server refuses the target: as if the stable revision were asked for."""
-    move = _towards(arms, replace(goal, target=goal.stable, way_back=False), route, now)
+    move = _towards(arms, replace(goal, target=goal.stable, slots=None, way_back=False), route, now)
     waiting = move.waiting or _until_made(move.replicas, goal).waiting
     return replace(move, waiting=waiting, phase=SWAPPING, done=False)
 
@@ -153,7 +161,16 @@ def _fill(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) 
     recipient = _recipient(arms, goal)
     if recipient is None:
         return _until_made(asked, goal)
-    return Move({**asked, recipient.revision: recipient.replicas + free}, phase=SWAPPING)
+    return Move(_given(asked, recipient, free, goal), phase=SWAPPING)
+
+
+def _given(asked: dict[Revision, int], recipient: Arm, free: int, goal: Goal) -> dict[Revision, int]:
+    """Free slots to the recipient; what is more than the target may hold, to stable."""
+    taken = free
+    if recipient.revision == goal.target and goal.slots is not None:
+        taken = min(free, max(goal.room(recipient), 0))
+    given = {**asked, recipient.revision: recipient.replicas + taken}
+    return given if taken == free else {**given, goal.stable: asked.get(goal.stable, 0) + free - taken}
 
 
 def _recipient(arms: Mapping[Revision, Arm], goal: Goal) -> Arm | None:
@@ -173,9 +190,13 @@ def _recipient(arms: Mapping[Revision, Arm], goal: Goal) -> Arm | None:
 def _scale_down(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal, route: RouteView | None) -> Move:
     """One slot at a time: what doesn't serve first, whosever it is, then revisions that are to go, then the target."""
     floor = min(goal.min_available, goal.replicas)
-    held = [arm for arm in (*_sources(arms, goal), arms[goal.target]) if arm.replicas]
+    target = arms[goal.target]
+    spare = serving(arms) > floor
+    if goal.slots is not None and goal.room(target) < 0 and (spare or not target.loss):
+        return _shrink(target, asked, route)
+    held = [arm for arm in (*_sources(arms, goal), target) if arm.replicas]
     chosen = next((arm for arm in held if not arm.loss), None)
-    if chosen is None and serving(arms) > floor:
+    if chosen is None and spare:
         chosen = next(iter(held), None)
     if chosen is None:
         return Move(asked, waiting=f"Waits until more than {floor} slots serve before it scales down.")
@@ -197,7 +218,7 @@ def _swap(
         )
     if not sources:
         return Move(asked, done=True, phase=SETTLING)
-    if not goal.swap:
+    if not goal.swap or (goal.slots is not None and goal.room(target) <= 0):
         return Move(asked)
     if not target.made:
         return _until_made(asked, goal)
@@ -206,8 +227,8 @@ def _swap(
         waiting = f"Waits for {route.waits_for} to accept the route."
         return Move(asked, leaving=_on_its_way_out(source, route), phase=SETTLING, waiting=waiting)
     if source.loss and serving(arms) - 1 < goal.min_available:
-        return _held_by_min_available(arms, asked, goal)
-    slot = next_to_go(source)
+        return held_by_min_available(arms, asked, goal)
+    slot = next_to_go(source, goal.trays)
     if source.loss and slot is not None and slot.size == 1 and not slot.marked and source.replicas > 1:
         return Move(asked, mark=slot, phase=SWAPPING)
     return _shrink(source, asked, route)
@@ -218,7 +239,8 @@ def _until_made(asked: Mapping[Revision, int], goal: Goal) -> Move:
     return Move(asked, phase=SWAPPING, waiting=f"Waits until the API server has taken revision {goal.target}.")
 
 
-def _held_by_min_available(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) -> Move:
+def held_by_min_available(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) -> Move:
+    """No slot moves, since one more that serves would be lost."""
     if goal.min_available >= goal.replicas:
         return Move(
             asked,

@@ -5,7 +5,7 @@ The slot rule, in one place: which slot of a revision is given up next.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -145,23 +145,26 @@ def arms(
     }
 
 
-def next_to_go(arm: Arm) -> Slot | None:
+def next_to_go(arm: Arm, trays: Sequence[str] = ()) -> Slot | None:
     """The slot that the arm gives up next; None if it has none."""
-    return next(iter(first_to_go(arm)), None)
+    return next(iter(first_to_go(arm, trays)), None)
 
 
-def first_to_go(arm: Arm) -> list[Slot]:
-    """Its slots in the order in which it gives them up: those that don't serve, the one already chosen, the youngest.
+def first_to_go(arm: Arm, trays: Sequence[str] = ()) -> list[Slot]:
+    """Its slots in the order in which it gives them up: those that don't serve, the one already chosen, those on
+    `trays` in their order, the youngest.
 
     The ReplicaSet controller takes unready pods before it looks at costs, so the first rule is its own. The youngest
     has the coldest caches; names break ties, so that the same state always gives the same choice.
     """
+    places = {node: place for place, node in enumerate(trays)}
     oldest = datetime.min.replace(tzinfo=UTC)
     return sorted(
         arm.standing,
         key=lambda slot: (
             slot.ready,
             not slot.marked,
+            places.get(slot.leader.node, len(places)),
             -((slot.leader.ready_since or oldest).timestamp()),
             slot.leader.name,
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final
 
 from specdecode_operator.api import names
 from specdecode_operator.api.catalogue import CATALOGUE, DISABLED, Catalogue
@@ -16,22 +16,15 @@ from specdecode_operator.api.status import Condition, RevisionStatus, RunStatus,
 from specdecode_operator.api.types import SpecDecodeDeployment
 from specdecode_operator.build.frozen import Frozen
 from specdecode_operator.plan import observe, traffic
+from specdecode_operator.plan.canary.course import Course
 from specdecode_operator.plan.observe import Json, Revision
 from specdecode_operator.plan.rollout import Goal, Move, serving
+from specdecode_operator.plan.said import Said, sentence
 from specdecode_operator.plan.slots import Arm
 from specdecode_operator.plan.trouble import Trouble
 
 SENTENCES: Final = 3
 """Pods that one condition speaks of; their number can be large, and an event's message is short."""
-
-
-@dataclass(frozen=True)
-class Said:
-    """A condition's status, reason and message."""
-
-    status: Literal["True", "False", "Unknown"]
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -57,21 +50,26 @@ class Situation:
     route_api: bool = True
     hostname_error: FieldError | None = None
     catalogue: Catalogue = CATALOGUE
+    course: Course | None = None
+    """What the canary comes to; None where revisions replace each other without proof."""
 
 
 def status_of(it: Situation) -> Status:
     """The object's status now."""
     goal, move = it.goal, it.move
     stable = goal.stable if goal else None
-    if goal and move and move.done and goal.swap:
+    if goal and move and move.done and goal.swap and goal.slots is None:
         stable = goal.target
     candidate = goal.target if goal and goal.target != stable else None
-    conditions = it.desired.status.conditions
+    if it.course is not None:
+        candidate = it.course.candidate if it.course.candidate != stable else None
+    conditions = _without_canary(it)
     said = {
         names.CONDITION_READY: ready(it),
         names.CONDITION_PROGRESSING: progressing(it),
         names.CONDITION_ATTESTED: attested(it),
         names.CONDITION_ROUTABLE: routable(it),
+        **_of_canary(it.course),
     }
     for kind, each in said.items():
         conditions = set_condition(
@@ -90,10 +88,48 @@ def status_of(it: Situation) -> Status:
         ready_replicas=serving(it.arms),
         selector=names.selector(it.desired.name),
         profile=it.profile.status() if not it.errors else it.desired.status.profile,
-        stable=_revision(it, stable),
+        stable=_proven(_revision(it, stable), it),
         candidate=_revision(it, candidate),
-        run=_run(it, candidate, said[names.CONDITION_PROGRESSING]),
+        run=_canary_run(it) or _run(it, candidate, said[names.CONDITION_PROGRESSING]),
+        **_remembered(it),
     )
+
+
+def _canary_run(it: Situation) -> RunStatus | None:
+    """The canary's run. A spec that is refused leaves it where it was."""
+    before = it.desired.status.run
+    if it.course is None:
+        return before if it.errors and before is not None and before.candidate is not None else None
+    return it.course.run
+
+
+def _without_canary(it: Situation) -> tuple[Condition, ...]:
+    """The object's conditions; what a canary says goes with the canary."""
+    before = it.desired.status.conditions
+    if it.course is not None or it.errors:
+        return before
+    return tuple(each for each in before if each.type not in names.CANARY_CONDITIONS)
+
+
+def _of_canary(course: Course | None) -> dict[str, Said]:
+    said = {names.CONDITION_METRICS: course.metrics, names.CONDITION_ROLLOUT: course.healthy} if course else {}
+    return {kind: each for kind, each in said.items() if each is not None}
+
+
+def _remembered(it: Situation) -> dict[str, Any]:
+    """What canaries have come to. It stays while the object has another strategy, or a spec that is refused."""
+    before, course = it.desired.status, it.course
+    if course is None:
+        return {"verdicts": before.verdicts, "rejected": before.rejected, "request": before.request}
+    return {"verdicts": course.verdicts or None, "rejected": course.rejected or None, "request": course.request}
+
+
+def _proven(status: RevisionStatus | None, it: Situation) -> RevisionStatus | None:
+    """Marked as unproven until it has held all its slots once."""
+    done = it.move is not None and it.move.done and it.goal is not None and it.goal.replicas > 0
+    if status is None or it.course is None or not it.course.unproven or done:
+        return status
+    return status.model_copy(update={"unproven": True})
 
 
 def ready(it: Situation) -> Said:
@@ -127,9 +163,11 @@ def progressing(it: Situation) -> Said:
         )
     count = f"{serving(it.arms)} of {goal.replicas} slots serve."
     if it.troubles:
-        return Said("False", it.troubles[0].reason, f"{_sentence(it.troubles[0].message)} {count}")
+        return Said("False", it.troubles[0].reason, f"{sentence(it.troubles[0].message)} {count}")
     if move.blocked:
         return Said("False", names.REASON_HELD, f"{move.waiting} {count}")
+    if it.course is not None and it.course.progressing is not None:
+        return it.course.progressing
     if goal.target != goal.stable and not move.done:
         return Said("True", names.REASON_REPLACING, move.waiting or f"Revision {goal.target} takes its slots. {count}")
     if sum(arm.replicas for arm in it.arms.values()) != goal.replicas or not _only(it.arms, goal.target):
@@ -198,7 +236,7 @@ def _attests(it: Situation, revision: Revision) -> str:
 def _listed(words: Sequence[str]) -> str:
     """The first few sentences; how many more there are."""
     more = f" And {len(words) - SENTENCES} more." if len(words) > SENTENCES else ""
-    return " ".join(_sentence(each) for each in words[:SENTENCES]) + more
+    return " ".join(sentence(each) for each in words[:SENTENCES]) + more
 
 
 def routable(it: Situation) -> Said:
@@ -221,7 +259,7 @@ def routable(it: Situation) -> Said:
     accepted = traffic.accepted(it.route, wanted, namespace) if it.route else None
     if it.route is not None and accepted is False:
         words = traffic.refusal(it.route, wanted, namespace)
-        return Said("False", names.REASON_ROUTE_REFUSED, _sentence(f"Gateway {gateway} refuses the route: {words}"))
+        return Said("False", names.REASON_ROUTE_REFUSED, sentence(f"Gateway {gateway} refuses the route: {words}"))
     if not it.weights:
         return nothing
     live = traffic.live_weights(it.desired.name, it.route)
@@ -262,7 +300,7 @@ def _revision(it: Situation, revision: Revision | None) -> RevisionStatus | None
 
 def _run(it: Situation, candidate: Revision | None, said: Said) -> RunStatus | None:
     """The replacement under way; `since` moves only with revision or phase."""
-    if it.goal is None or it.move is None or candidate is None:
+    if it.goal is None or it.move is None or candidate is None or (it.course and not it.course.ungated):
         return None
     before, old = it.desired.status.run, it.desired.status.candidate
     phase = it.move.phase or "Settling"
@@ -276,11 +314,6 @@ def _run(it: Situation, candidate: Revision | None, said: Said) -> RunStatus | N
     )
 
 
-def _sentence(text: str) -> str:
-    text = text[:1].upper() + text[1:]
-    return text if text.endswith((".", "…", "!")) else f"{text}."
-
-
 def refused(
     status: Status, before: Status, children: Sequence[tuple[str, str]], generation: int, now: datetime
 ) -> Status:
@@ -288,7 +321,7 @@ def refused(
 
     `before` is what the object says now: the time of its last transition counts, not that of the plan just made.
     """
-    said = " ".join(_sentence(message) for _, message in children)
+    said = " ".join(sentence(message) for _, message in children)
     others = [each for each in status.conditions if each.type != names.CONDITION_PROGRESSING]
     held = [each for each in before.conditions if each.type == names.CONDITION_PROGRESSING]
     conditions = set_condition(

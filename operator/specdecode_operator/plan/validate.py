@@ -14,6 +14,7 @@ from specdecode_operator.api.errors import FieldError
 from specdecode_operator.api.profiles import Profile
 from specdecode_operator.api.types import Spec
 from specdecode_operator.build.args import collisions
+from specdecode_operator.plan.canary.rules import validate_rollout
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ def field_errors(
         *validate_min_available(spec),
         *validate_volumes(spec, allowed),
         *validate_service_account(spec, allowed),
+        *validate_rollout(spec),
     )
 
 

@@ -58,6 +58,9 @@ KEPT = {
     "traffic": BASE.set("spec.traffic.path", "/v1"),
     "no traffic": BASE.without("spec.traffic"),
     "scrape interval": BASE.set("spec.metrics", {"scrapeInterval": "30s"}),
+    "how it is proven": BASE.set("spec.rollout", {"strategy": "Canary", "steps": [{"slots": 1}]}).set(
+        "spec.gates", [{"name": "drafter", "metric": "drafterGpuSpan", "margin": "2%"}]
+    ),
     "pod labels": BASE.set("spec.template.labels", {"team": "a"}),
     "pod annotations": BASE.set("spec.template.annotations", {"note": "b"}),
     "a default written out": BASE.set("spec.parallelism", {"tensor": 1}),

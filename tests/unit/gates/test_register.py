@@ -43,7 +43,6 @@ def asked(pods: int = 16, **changes: Any) -> Asked:
             window=SECONDS,
             alpha=0.01,
             power=0.95,
-            touched=(SPAN,),
         ),
         **changes,
     )

@@ -1,0 +1,59 @@
+"""The ConfigMap `<name>-run-<run>`: what a canary's run has seen and decided, in the order in which it did.
+
+All that a restarted operator, a report or an offline judge needs stands in it: `run.json` says where the run is,
+`plan-<step>.json` is a step's plan with its start, `samples-<step>.jsonl.gz` and `looks-<step>.jsonl.gz` hold what each
+window showed and what each look said.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from specdecode_operator.api import names
+from specdecode_operator.build.owner import Owner, metadata
+
+FILE: Final = "run.json"
+LARGEST: Final = 512 * 1024
+"""Bytes of all that it holds. The API server takes a MiB, and etcd not much more."""
+
+
+def build(owner: Owner, run: str, files: Mapping[str, str], packed: Mapping[str, bytes]) -> dict[str, Any]:
+    """The record with text files and packed ones."""
+    labels = {**names.child_labels(owner.name), names.LABEL_RUN: run}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(owner, names.run_record(owner.name, run), labels),
+        "data": dict(files),
+        "binaryData": {name: base64.b64encode(packed[name]).decode() for name in sorted(packed)},
+    }
+
+
+def size_of(files: Mapping[str, str], packed: Mapping[str, bytes]) -> int:
+    """Bytes that a record with these files would take in the API."""
+    return sum(len(text.encode()) for text in files.values()) + sum(4 * -(-len(part) // 3) for part in packed.values())
+
+
+def files_of(config_map: Mapping[str, Any]) -> dict[str, str]:
+    """Its text files."""
+    return dict(config_map.get("data") or {})
+
+
+def packed_of(config_map: Mapping[str, Any]) -> dict[str, bytes]:
+    """Its packed files."""
+    return {name: base64.b64decode(text) for name, text in (config_map.get("binaryData") or {}).items()}
+
+
+def plan_file(step: int) -> str:
+    """Name of the file with a step's plan; steps count from 1 there, as people do."""
+    return f"plan-{step + 1}.json"
+
+
+def samples_file(step: int) -> str:
+    """Name of the file with a step's samples."""
+    return f"samples-{step + 1}.jsonl.gz"
+
+
+def looks_file(step: int) -> str:
+    """Name of the file with a step's looks."""
+    return f"looks-{step + 1}.jsonl.gz"

@@ -1,0 +1,81 @@
+"""What the object asks for, in the words of whoever registers it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from itertools import accumulate
+from typing import Final
+
+from specdecode_operator.api.canary import seconds, share, slots_of
+from specdecode_operator.api.types import Spec
+from specdecode_operator.gates.plan import Arm
+from specdecode_operator.gates.register import Asked, AskedGate, AskedStep
+from specdecode_operator.gates.run import digest_of
+from specdecode_operator.plan.canary.runs import Run
+from specdecode_operator.plan.canary.scene import Scene
+
+RUN_LENGTH: Final = 10
+
+
+def digest(spec: Spec) -> str:
+    """Of all that a plan pins. Whether it is paused isn't among it, nor how many replicas there are."""
+    pinned = {
+        "gates": [gate.model_dump(mode="json") for gate in spec.gates],
+        "rollout": spec.rollout.model_dump(mode="json", exclude={"paused"}),
+        "metrics": spec.metrics.model_dump(mode="json"),
+    }
+    return digest_of(json.dumps(pinned, sort_keys=True))
+
+
+def window_of(spec: Spec) -> float:
+    """Seconds of a window: three scrapes, unless the object says otherwise."""
+    window = spec.metrics.window
+    return 3 * seconds(spec.metrics.scrape_interval) if window is None else seconds(window)
+
+
+def asked(it: Scene, runs: tuple[Run, ...]) -> Asked:
+    """What is to be registered."""
+    spec = it.desired.spec
+    pinned = digest(spec)
+    return Asked(
+        name=f"{it.desired.namespace}/{it.desired.name}",
+        run=_run_id(it, runs, pinned),
+        digest=pinned,
+        stable=_arm(it, it.stable),
+        candidate=_arm(it, it.wanted),
+        gates=tuple(
+            AskedGate(gate.name, gate.metric, gate.statistic, gate.kind, share(gate.margin)) for gate in spec.gates
+        ),
+        steps=_steps(spec),
+        window=window_of(spec),
+        alpha=share(spec.rollout.alpha),
+        power=share(spec.rollout.power),
+    )
+
+
+def _run_id(it: Scene, runs: tuple[Run, ...], pinned: str) -> str:
+    """Another after each run, and the same until one is registered."""
+    newest = runs[-1].record.id if runs else ""
+    text = "/".join((it.desired.uid, it.stable, it.wanted, pinned, newest))
+    return hashlib.sha256(text.encode()).hexdigest()[:RUN_LENGTH]
+
+
+def _arm(it: Scene, revision: str) -> Arm:
+    each = next((frozen for known, frozen in it.frozen.items() if known == revision), None)
+    expected = each.expected if each else None
+    return Arm(
+        revision=revision,
+        pods=max(it.replicas, 1),
+        manifest_digest=expected.manifest_digest if expected else None,
+        image=each.image if each else None,
+    )
+
+
+def _steps(spec: Spec) -> tuple[AskedStep, ...]:
+    """Steps with their slots counted out, none with fewer than the one before."""
+    slots = accumulate((slots_of(step, spec.replicas) for step in spec.rollout.steps), max)
+    return tuple(
+        AskedStep(count, step.gates, seconds(step.min_duration), seconds(step.max_duration), step.on_inconclusive)
+        for count, step in zip(slots, spec.rollout.steps, strict=True)
+    )
