@@ -108,6 +108,10 @@ lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD an
 	$(PY) -m specdecode_operator.api.crd --check $(CRD)
 	$(PY) -m specdecode_dashboards --check $(CHART)
 
+.PHONY: example-report
+example-report: venv ## simulate the run of docs/report.md, and write its record and its page
+	@PYTHONPATH=tests $(PY) -m simulatedrun examples/report
+
 .PHONY: engine-test engine-matrix
 engine-test: venv ## the patches on both releases' own files: every subset, kernels in Triton's interpreter, the engine's image
 	@$(LOCAL) images $(ENGINES)

@@ -22,6 +22,7 @@ from specdecode_operator.gates.look import look
 from specdecode_operator.gates.register import HISTORY_WINDOWS, Unfit, register
 from specdecode_operator.gates.run import RunPlan
 from specdecode_operator.gates.samples import Sample
+from specdecode_operator.gates.told import only_told
 from specdecode_operator.plan.canary.facts import Answer, Evidence, Look, Looked, Refused, Register, Unavailable, Want
 
 logger = logging.getLogger(__name__)
@@ -226,7 +227,10 @@ class Canaries:
             metrics=want.metrics,
             histograms=want.histograms,
         )
-        return await self._statistics.run(_look, want, tuple(await self._source(question)))
+        new = tuple(await self._source(question))
+        if new and all(only_told(want.plan, each) for each in new):
+            raise Missing("NoData", f"backend {want.backend or 'unnamed'} has nothing that a gate reads")
+        return await self._statistics.run(_look, want, new)
 
 
 def _same_matter(one: Want, other: Want) -> bool:

@@ -14,9 +14,9 @@ from specdecode_operator.api.errors import FieldError, InvalidObject
 SECONDS = 30
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
+def add_flags(parser: argparse.ArgumentParser, *, name_needed: bool = True) -> None:
     """Which object, and where."""
-    parser.add_argument("name", help="the SpecDecodeDeployment")
+    parser.add_argument("name", nargs=None if name_needed else "?", help="the SpecDecodeDeployment")
     parser.add_argument("--namespace", "-n", help="its namespace; default: the context's")
     parser.add_argument("--context", help="the kubeconfig's context; default: the current one")
 

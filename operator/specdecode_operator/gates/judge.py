@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specdecode_operator.gates import sentences, traffic
 from specdecode_operator.gates.arrays import Flags, Floats
@@ -282,24 +283,22 @@ def _look(gate: Gate, course: Course, window: int) -> Look:
     )
 
 
+def spending(intake: Intake, gate: Gate, course: Course) -> NDArray[np.str_]:
+    """[pods, windows]: the first reason why each wasn't used; empty if it was."""
+    found: NDArray[np.str_] = np.where(course.kept, "", intake.spent)
+    for reason, where in (
+        ("missing", intake.missing(gate.span)),
+        ("thin", course.lost),
+        ("control", np.ones_like(course.kept)),
+    ):
+        found = np.where((found == "") & ~course.kept & where, reason, found)
+    return found
+
+
 def _spent(intake: Intake, gate: Gate, course: Course, last: int) -> dict[str, Arms]:
     """Windows of pods that weren't used, each by its first reason."""
-    here = np.s_[:, : last + 1]
-    missing = intake.missing(gate.span)
-    open_to = ~course.kept
-    found: dict[str, Arms] = {}
-    reasons = [
-        *((str(flag), intake.spent == flag) for flag in np.unique(intake.spent) if flag),
-        ("missing", missing),
-        ("thin", course.lost),
-        ("control", np.ones_like(missing)),
-    ]
-    for reason, where in reasons:
-        arms = _by_arm(intake.stable, (open_to & where)[here])
-        open_to = open_to & ~where
-        if arms.stable or arms.candidate:
-            found[reason] = arms
-    return found
+    reasons = spending(intake, gate, course)[:, : last + 1]
+    return {str(reason): _by_arm(intake.stable, reasons == reason) for reason in np.unique(reasons) if reason}
 
 
 def _by_arm(stable: Flags, windows: Flags) -> Arms:

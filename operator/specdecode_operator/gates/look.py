@@ -10,7 +10,9 @@ import gzip
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from specdecode_operator.gates import told
 from specdecode_operator.gates.judge import judge
 from specdecode_operator.gates.plan import Plan
 from specdecode_operator.gates.samples import Sample, read_samples
@@ -42,10 +44,10 @@ def look(
         samples: the recorded ones, packed.
         looks: earlier looks, packed.
     """
-    added = [_kept(plan, each) for each in new if _compared(plan, each, cohort)]
-    every = [*unpacked(samples), *added]
+    compared = [each for each in new if _compared(plan, each, cohort)]
+    every = [*unpacked(samples), *(_kept(plan, each) for each in compared if not told.only_told(plan, each))]
     verdict = judge(plan, every, through=through)
-    return Looked(verdict, packed(every), _with_line(looks, _line(verdict, through)))
+    return Looked(verdict, packed(every), _with_line(looks, _line(verdict, through, told.rows(plan, compared))))
 
 
 def packed(samples: Iterable[Sample]) -> bytes:
@@ -75,7 +77,7 @@ def _with_line(looks: bytes, line: str) -> bytes:
     return gzip.compress(before + line.encode() + b"\n", mtime=0)
 
 
-def _line(verdict: Verdict, through: int) -> str:
+def _line(verdict: Verdict, through: int, beside: list[dict[str, Any]]) -> str:
     gates = [
         {
             "gate": gate.gate,
@@ -89,5 +91,5 @@ def _line(verdict: Verdict, through: int) -> str:
         }
         for gate in verdict.gates
     ]
-    said = {"window": through, "outcome": verdict.outcome, "reason": verdict.reason, "gates": gates}
+    said = {"window": through, "outcome": verdict.outcome, "reason": verdict.reason, "gates": gates, "told": beside}
     return json.dumps(as_json(said), separators=(",", ":"), allow_nan=False)

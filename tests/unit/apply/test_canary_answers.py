@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 from canaries import registering
-from judged import SECONDS, START, World, altered, make_plan
+from judged import LENGTH, SECONDS, START, World, altered, make_plan
 
 from specdecode_operator.apply import canary
 from specdecode_operator.apply.canary import Canaries, Missing, Question, Statistics
@@ -147,6 +147,17 @@ async def test_missing_samples_are_an_answer_and_are_asked_for_again_later(
     asked.want(KEY, looking())
     await told.once()
     assert len(backend.asked) == 2
+
+
+async def test_samples_that_no_gate_reads_are_no_data() -> None:
+    backend, told = Backend(), Told()
+    backend.give = lambda _: [each for each in World().samples(make_plan(), 12) if each.metric == LENGTH]
+    asked = canaries(backend, told)
+    asked.want(KEY, looking())
+    await told.once()
+    found = asked.evidence(KEY)
+    assert found is not None
+    assert found.answer == Unavailable("NoData", "backend main has nothing that a gate reads")
 
 
 async def test_a_slow_answer_is_not_thrown_away_because_the_next_window_closed() -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 
 import pytest
-from judged import SECONDS, START, World, altered, make_plan
+from judged import LENGTH, SECONDS, START, World, altered, make_plan
 
 from specdecode_operator.gates.judge import judge
 from specdecode_operator.gates.look import Looked, look, packed, unpacked
@@ -76,3 +76,15 @@ def test_packing_is_the_same_each_time_and_small(samples: list[Sample]) -> None:
     assert packed(some) == packed(some)
     assert tuple(unpacked(packed(some))) == tuple(some)
     assert len(packed(some)) < 40 * len(some)
+
+
+def test_what_no_gate_reads_is_told_beside_the_verdict_and_not_recorded(plan: Plan, samples: list[Sample]) -> None:
+    found = looked(plan, samples, 11)
+    assert LENGTH not in {each.metric for each in unpacked(found.samples)}
+    (line,) = [json.loads(line) for line in gzip.decompress(found.looks).splitlines()]
+    (stable,) = [row for row in line["told"] if (row["metric"], row["arm"]) == (LENGTH, "stable")]
+    assert stable["count"] == sum(each.count for each in between(samples, 0, 11) if of_stable_lengths(each))
+
+
+def of_stable_lengths(sample: Sample) -> bool:
+    return sample.metric == LENGTH and sample.revision == "old"

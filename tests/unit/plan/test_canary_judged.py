@@ -22,6 +22,8 @@ from specdecode_operator.gates.samples import Sample
 from specdecode_operator.plan.canary.facts import Answer, Look, Looked, Refused, Register, Want
 from specdecode_operator.plan.canary.runs import runs_of
 from specdecode_operator.plan.observe import moment
+from specdecode_operator.report.case import case_of
+from specdecode_operator.report.page import page
 
 WINDOW = 30.0
 
@@ -138,6 +140,9 @@ def test_the_record_alone_gives_the_same_verdict_again() -> None:
     assert run.record.now.verdict is not None
     assert again.outcome == run.record.now.verdict.outcome
     assert again.sentence == run.record.now.verdict.sentence
+    case = case_of(maps)
+    assert [(each.as_registered, each.confirmed) for each in case.steps] == [(True, True)] * step
+    assert page(case).count("Checked:") == 1 + 2 * step
 
 
 def test_a_plan_that_could_decide_nothing_is_not_begun() -> None:

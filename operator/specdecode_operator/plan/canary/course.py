@@ -13,6 +13,7 @@ from specdecode_operator.api.conditions import get_condition
 from specdecode_operator.api.status import RejectedStatus, RequestStatus, RunStatus, VerdictStatus
 from specdecode_operator.build import runplan, runrecord
 from specdecode_operator.gates import run as registered
+from specdecode_operator.gates import told
 from specdecode_operator.gates.register import few_slots
 from specdecode_operator.gates.rules import REFERENCE_PODS
 from specdecode_operator.gates.run import RunPlan
@@ -239,8 +240,8 @@ def _look(it: Scene, run: Run, plan: RunPlan, closed: int, scrape: float) -> Loo
         plan=plan.steps[index].starting(now.start),
         recorded=now.through,
         cohort=frozenset(now.cohort),
-        metrics=asked.metrics,
-        histograms=asked.histograms,
+        metrics=tuple(dict.fromkeys((*asked.metrics, *told.TOLD))),
+        histograms=tuple(dict.fromkeys((*asked.histograms, told.LENGTHS))),
         scrape=scrape,
         backend=it.desired.spec.metrics.backend or "",
         samples=run.packed.get(runrecord.samples_file(index), b""),
