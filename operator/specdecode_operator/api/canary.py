@@ -6,14 +6,33 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from specdecode_operator.api.fields import Duration, LabelName, Model, as_set, atomic
+from specdecode_operator.api.cel import Rule
+from specdecode_operator.api.fields import Duration, LabelName, Model, as_set, atomic, ruled, spelled
 
 Percent = Annotated[
-    str, Field(min_length=2, max_length=8, pattern=r"^(0\.[0-9]{0,2}[1-9]|[1-9][0-9]?(\.[0-9]{1,3})?)%$")
+    str,
+    Field(
+        min_length=2,
+        max_length=8,
+        json_schema_extra=spelled(
+            r"^(0\.[0-9]{0,2}[1-9]|[1-9][0-9]?(\.[0-9]{1,3})?)%$",
+            "a percentage above 0% and below 100%, as in 2% or 0.5%",
+        ),
+    ),
 ]
-"""Above 0% and below 100%."""
-
-Slots = Annotated[int, Field(ge=1)] | Annotated[str, Field(min_length=2, max_length=4, pattern=r"^[1-9][0-9]?%$")]
+Slots = Annotated[
+    Annotated[int, Field(ge=1)] | Annotated[str, Field(min_length=2, max_length=4)],
+    Field(
+        json_schema_extra=ruled(
+            Rule(
+                rule="type(self) == int || self.matches('^[1-9][0-9]?%$')",
+                found="a text that is no percentage",
+                allowed="a number from 1, or a percentage from 1% to 99%",
+                action="correct it",
+            )
+        )
+    ),
+]
 GateMetric = Literal["proposeHostTime", "drafterGpuSpan", "acceptanceLength"]
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -20,7 +20,7 @@ from yarl import URL
 
 from specdecode_operator.api import names
 from specdecode_operator.api.errors import FieldError, InvalidObject
-from specdecode_operator.api.fields import LabelName
+from specdecode_operator.api.fields import DNS_LABEL
 from specdecode_operator.metrics.errors import BackendDown
 
 MAX_BACKENDS: Final = 32
@@ -48,6 +48,8 @@ def _one_line(text: str) -> str:
 
 
 File = Annotated[Path, Field(description="Absolute path."), AfterValidator(lambda path: _absolute(path))]
+LabelName = Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)]
+"""As the resource's, whose spelling the API server checks; nobody else checks this one."""
 HeaderName = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
 LabelText = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_one_line)]
 PromLabel = Annotated[str, Field(max_length=63, pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
