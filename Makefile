@@ -13,7 +13,8 @@ CRD := $(CHART)/templates/crd.yaml
 N ?= 18
 RUNS ?= 10000
 SEED ?= 1
-# What the tests serve with; `make images` builds the others too.
+# What most tests serve with; `make images` builds the others too. engine-cpu-0.30.0 is built by the test that needs it,
+# beside others that mostly wait.
 TESTED := operator engine-standin engine-cpu-0.33.0
 ENGINES := engine-0.33.0 engine-0.30.0 engine-cpu-0.33.0 engine-cpu-0.30.0
 # Cluster tests at once: most of their time is waiting. More than this only slow each other down on two cores.
@@ -117,8 +118,8 @@ engine-test: venv ## the patches on both releases' own files: every subset, kern
 	@$(LOCAL) images $(ENGINES)
 	$(PY) -m pytest --numprocesses 2 -m wheels tests/engine
 
-engine-matrix: venv ## both engine lines on a CPU, stock against each optimization and all of them, end to end (two hours)
-	@PYTHONPATH=tests/engine:engine_patches $(PY) -m engine_matrix --out dist/engine-matrix
+engine-matrix: venv ## both engine lines on a CPU, stock against each optimization and all of them, end to end (two hours): PAGE=docs/performance/engine-matrix.md
+	@PYTHONPATH=tests/engine:engine_patches $(PY) -m engine_matrix --out dist/engine-matrix $(if $(PAGE),--page $(PAGE))
 
 format: venv ## format the tree
 	@$(VENV)/bin/ruff check --fix .

@@ -6,8 +6,8 @@ as an image of another series, an edited file or a stock release would be.
 
 from __future__ import annotations
 
-import httpx
 from apiserver import ENDPOINT_SLICE, POD, ROUTE, Object
+from enginepod import attestation
 from gateway import complete
 from objects import environment, merged, standin, unknown_digest
 from podhistory import restarts
@@ -38,11 +38,6 @@ def serving(workspace: Workspace, image: str, spec: Object | None = None) -> str
     workspace.await_condition(NAME, names.CONDITION_ATTESTED, status="True", reason=names.REASON_ATTESTED)
     workspace.await_condition(NAME, names.CONDITION_ROUTABLE, status="True")
     return hostname
-
-
-def attestation(pod: Object) -> Object:
-    address = f"http://{pod['status']['podIP']}:{names.PORT}{names.ATTESTATION_PATH}"
-    return dict(httpx.get(address, timeout=10, trust_env=False).json())
 
 
 def routed(workspace: Workspace) -> set[str]:

@@ -6,7 +6,6 @@ import asyncio
 import json
 
 import pytest
-from apiserver import Object
 from commands import Command
 from gateway import complete
 from objects import (
@@ -19,15 +18,17 @@ from objects import (
     unknown_digest,
 )
 from podhistory import PodHistory
+from rolls import roll_under_load
 from workspace import Workspace, current, settled, uids
 
-from specdecode_local.load import Report, Target, run_load
+from specdecode_local.load import Target
 from specdecode_operator.api import names
 
 STREAMS = 50
 STREAM_SECONDS = 32
 STREAM_SPEED = 4
 """Tokens a second of one stream: slow, so that each outlasts its pod's drain without much work on a small machine."""
+ROLL_SECONDS = 400
 
 
 def roll_is_gentle(history: PodHistory, *, replicas: int, min_available: int) -> None:
@@ -38,28 +39,6 @@ def roll_is_gentle(history: PodHistory, *, replicas: int, min_available: int) ->
     assert history.most_slots_held() <= replicas, (
         f"{history.most_slots_held()} pods held resources at once, there are {replicas} slots\n{history.story()}"
     )
-
-
-async def roll_under_load(workspace: Workspace, name: str, hostname: str, change: Object) -> Report:
-    """Change the spec with all streams in flight; stop the load once every slot has changed."""
-    target = Target(
-        url=COMPLETIONS_URL, model=MODEL, host=hostname, max_tokens=STREAM_SECONDS * STREAM_SPEED, prompt="Count."
-    )
-    report, stop, all_in_flight = Report(), asyncio.Event(), asyncio.Event()
-
-    async def roll() -> None:
-        try:
-            await all_in_flight.wait()
-            await asyncio.to_thread(workspace.change, name, change)
-            await asyncio.to_thread(workspace.await_settled, name, seconds=400)
-        finally:
-            stop.set()
-
-    await asyncio.gather(
-        roll(),
-        run_load(target, streams=STREAMS, seconds=500, stop=stop, all_in_flight=all_in_flight, report=report),
-    )
-    return report
 
 
 @pytest.mark.alone
@@ -83,8 +62,13 @@ def test_fifty_streams_of_half_a_minute_outlive_the_roll_of_every_slot(
     # Accepted comes moments before a new route is in force at the proxy; what is tested here starts once it serves.
     workspace.await_that("a completion comes through the gateway", lambda: complete(hostname), seconds=30)
     before = uids(workspace.pods(name))
+    target = Target(
+        url=COMPLETIONS_URL, model=MODEL, host=hostname, max_tokens=STREAM_SECONDS * STREAM_SPEED, prompt="Count."
+    )
     with workspace.history(name) as history:
-        report = asyncio.run(roll_under_load(workspace, name, hostname, drafts(2)))
+        report = asyncio.run(
+            roll_under_load(workspace, name, drafts(2), target=target, streams=STREAMS, seconds=ROLL_SECONDS)
+        )
     print(f"while rolling: {report.sentence()}; fewest Ready {history.fewest_ready()} of {slots}")
     assert report.failed == 0, f"{report.sentence()}\n{workspace.state()}\n{history.story()}"
     assert report.completed >= STREAMS

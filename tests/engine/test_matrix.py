@@ -150,7 +150,17 @@ def test_the_counters_of_an_engine_are_read_from_its_metrics() -> None:
     assert result.states == {"telemetry": "active"}
 
 
+ROW = "| 0.30.0 | hybrid + dspark | all | 2 | equal | 0 0 128 0 | 2.67 (0.89 0.56 0.22; 9 drafts) | yes |"
+
+
 def test_the_table_has_a_row_an_engine() -> None:
     lines = report.table([stock(), patched()]).splitlines()
     assert len(lines) == 4
-    assert "| all | equal | 0 0 128 0 | 2.67 (0.89 0.56 0.22; 9 drafts) | yes |" in lines[-1]
+    assert lines[-1] == ROW
+
+
+def test_a_page_keeps_the_rows_of_engines_that_were_not_run_again() -> None:
+    before = report.table([stock(), patched(tokens=[[9], [9], [9], [9]])])
+    page = report.kept(f"# Title\n\n{before}\n* A note.\n", [patched()])
+    assert page == f"# Title\n\n{report.table([stock(), patched()])}\n* A note.\n"
+    assert ROW in report.kept("# Title\n", [patched()])

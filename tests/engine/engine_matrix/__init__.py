@@ -2,4 +2,6 @@
 
 variants (what is run) > image (a root file system to run it in) > serving (one engine, started and ended) > workload
 (what it is asked, what it said) > report (what has to hold, as a table).  variants and report are pure.
+
+forked is the quick form of serving and workload, for a pod of `make test`.
 """

@@ -26,7 +26,7 @@ def main() -> int:
             carried[line] = engines.carried()
             for run in _line(line, engines, carried[line], args):
                 runs.append(run)
-                _keep(args.out, runs, carried)
+                _keep(args, runs, carried)
     failed = report.failures(runs, carried)
     print(report.table(runs), *failed, sep="\n")
     return 1 if failed else 0
@@ -44,17 +44,20 @@ def _line(line: str, engines: Image, carried: Sequence[str], args: argparse.Name
             yield run
 
 
-def _keep(out: Path, runs: list[Run], carried: dict[str, list[str]]) -> None:
+def _keep(args: argparse.Namespace, runs: list[Run], carried: dict[str, list[str]]) -> None:
     """What there is so far: a run of an hour may be ended early."""
     rows = [{**dataclasses.asdict(run), "variant": run.variant.name} for run in runs]
     failed = report.failures(runs, carried)
-    (out / "results.json").write_text(json.dumps({"failures": failed, "runs": rows}, indent=1) + "\n")
-    (out / "results.md").write_text(report.table(runs))
+    (args.out / "results.json").write_text(json.dumps({"failures": failed, "runs": rows}, indent=1) + "\n")
+    (args.out / "results.md").write_text(report.table(runs))
+    if args.page:
+        args.page.write_text(report.kept(args.page.read_text(), runs))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="engine_matrix", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for results.json, results.md and the logs")
+    parser.add_argument("--page", type=Path, help="a Markdown page: its table gets a row an engine")
     parser.add_argument("--line", action="append", choices=LINES, help="only this line (may be repeated)")
     parser.add_argument("--quick", action="store_true", help="one pair of models; stock, all, and one switched off")
     parser.add_argument("--tokens", type=int, default=24, help="tokens of each answer (default 24)")

@@ -1,6 +1,6 @@
 """Pure: what has to hold between an engine and stock's, and the table that shows it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine_matrix.variants import Variant
@@ -100,28 +100,48 @@ def first_difference(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]
     return EQUAL
 
 
+COLUMNS = ("line", "models", "engine", "tokens each", "against stock's", "cached", "acceptance", "own = ours")
+KEY = 3
+"""So many of its first cells say which engine a row is of."""
+
+
 def table(runs: Sequence[Run]) -> str:
     """One row an engine, in Markdown."""
-    rows = [["line", "models", "engine", "tokens", "cached", "acceptance", "own = ours", "propose ms", "input prep ms"]]
+    return _markdown(_rows(runs))
+
+
+def kept(page: str, runs: Sequence[Run]) -> str:
+    """The page with these runs in its table: a row of the same engine is replaced, the others stay."""
+    lines = page.splitlines()
+    old = [at for at, line in enumerate(lines) if line.startswith("|")]
+    first, last = (old[0], old[-1] + 1) if old else (len(lines), len(lines))
+    rows = {tuple(row[:KEY]): row for row in [*map(_cells, lines[first + 2 : last]), *_rows(runs)]}
+    return "\n".join([*lines[:first], _markdown(rows.values()).rstrip(), *lines[last:], ""])
+
+
+def _rows(runs: Sequence[Run]) -> Iterator[list[str]]:
     stock: dict[tuple[str, str, str], Result] = {}
     for run in runs:
         result = run.result
         compared = stock.setdefault(run.pair, result)
-        rows.append(
-            [
-                run.line,
-                f"{run.target} + {run.drafter}",
-                run.variant.name,
-                tokens_against(compared, result),
-                " ".join(map(str, result.cached)),
-                acceptance(result.own),
-                "-" if not result.ours else "yes" if result.ours == result.own else "NO",
-                mean_ms(result, "propose_host"),
-                mean_ms(result, "input_prep_host"),
-            ]
-        )
-    rows.insert(1, ["---"] * len(rows[0]))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+        yield [
+            run.line,
+            f"{run.target} + {run.drafter}",
+            run.variant.name,
+            " ".join(sorted({str(len(answer)) for answer in result.tokens})),
+            tokens_against(compared, result),
+            " ".join(map(str, result.cached)),
+            acceptance(result.own),
+            "-" if not result.ours else "yes" if result.ours == result.own else "NO",
+        ]
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _markdown(rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (COLUMNS, ["---"] * len(COLUMNS), *rows)) + "\n"
 
 
 def acceptance(own: Mapping[str, float]) -> str:
@@ -131,9 +151,3 @@ def acceptance(own: Mapping[str, float]) -> str:
         return "-"
     shares = [own[name] / drafts for name in sorted(own) if name.startswith("accepted ")]
     return f"{1 + sum(shares):.2f} ({' '.join(f'{share:.2f}' for share in shares)}; {drafts:g} drafts)"
-
-
-def mean_ms(result: Result, span: str) -> str:
-    """Mean of a span."""
-    count, seconds = result.spans.get(span, (0.0, 0.0))
-    return f"{1e3 * seconds / count:.2f}" if count else "-"

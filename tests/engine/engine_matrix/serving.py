@@ -8,8 +8,10 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from engine_matrix import variants
 from engine_matrix.image import Image
@@ -18,36 +20,64 @@ from engine_matrix.variants import Variant
 PATIENCE = 900.0
 """Seconds for a start: half a minute alone, far more beside others."""
 
+RANKS = {"VLLM_CPU_SIM_MULTI_NUMA": "1", "VLLM_CPU_OMP_THREADS_BIND": "auto"}
+"""Of an engine of several ranks: they may share a machine's only memory node."""
+
 ACCEPTANCE_LENGTH = 2.6
 DRAFTED = 3
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def arguments(target: str, drafter: str, port: int) -> list[str]:
-    """Of `vllm serve`: as the demo's, small buffers and forced acceptance."""
-    speculative = {
-        "method": drafter,
-        "model": f"/models/{drafter}",
-        "num_speculative_tokens": DRAFTED,
-        "rejection_sample_method": "synthetic",
-        "synthetic_acceptance_length": ACCEPTANCE_LENGTH,
+def settings(target: str, drafter: str) -> dict[str, Any]:
+    """Of the engine, as its `EngineArgs` call them: as the demo's, small buffers and forced acceptance."""
+    return {
+        "model": f"/models/{target}",
+        "served_model_name": "m",
+        "dtype": "bfloat16",
+        "enforce_eager": True,
+        "max_model_len": 1024,
+        "max_num_seqs": 4,
+        "max_num_batched_tokens": 64,
+        "kv_cache_memory_bytes": 64 * 1024**2,
+        "enable_prefix_caching": True,
+        "seed": 0,
+        "speculative_config": {
+            "method": drafter,
+            "model": f"/models/{drafter}",
+            "num_speculative_tokens": DRAFTED,
+            "rejection_sample_method": "synthetic",
+            "synthetic_acceptance_length": ACCEPTANCE_LENGTH,
+        },
     }
-    return [
-        *(f"/models/{target}", "--served-model-name", "m", "--host", "127.0.0.1", "--port", str(port)),
-        *("--dtype", "bfloat16", "--enforce-eager", "--max-model-len", "1024", "--max-num-seqs", "4"),
-        *("--max-num-batched-tokens", "64", "--kv-cache-memory-bytes", str(64 * 1024**2)),
-        *("--enable-prefix-caching", "--enable-prompt-tokens-details", "--seed", "0"),
-        *("--speculative-config", json.dumps(speculative)),
-    ]
+
+
+def arguments(target: str, drafter: str, port: int, more: Mapping[str, Any]) -> list[str]:
+    """Of `vllm serve`, with `more` settings of the engine."""
+    server = {"host": "127.0.0.1", "port": port, "enable_prompt_tokens_details": True}
+    model, *words = _words({**settings(target, drafter), **more, **server})
+    return [model.partition("=")[2], *words]
+
+
+def _words(settings: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in settings.items():
+        option = f"--{name.replace('_', '-')}"
+        yield option if value is True else f"{option}={value if isinstance(value, str) else json.dumps(value)}"
 
 
 @contextlib.contextmanager
-def engine(image: Image, variant: Variant, target: str, drafter: str, log: Path) -> Iterator[str]:
-    """The address of a running engine.  Raises RuntimeError, with the end of its log, if it does not start."""
+def engine(
+    image: Image, variant: Variant, target: str, drafter: str, log: Path, more: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[str]:
+    """The address of a running engine, of several ranks if `more` settings say so.
+
+    Raises RuntimeError, with the end of its log, if it does not start.
+    """
     image.set_patches(variant.patches)
     port = _free_port()
     words = ["specdecode-engine", "serve"] if variant.whole else ["vllm", "serve"]
-    command = image.command([*words, *arguments(target, drafter, port)], variants.environment(variant))
+    command = image.command(
+        [*words, *arguments(target, drafter, port, more)], {**variants.environment(variant), **(RANKS if more else {})}
+    )
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
     try:
