@@ -11,7 +11,7 @@ from apiserver import ApiServer
 from commands import Command
 from namespaces import MakeNamespace, namespaces, remove_leftovers
 from operatorpod import InstalledOperator
-from turns import Turns, once_in_a_run
+from turns import TOGETHER, Turns, once_in_a_run
 from workspace import Workspace
 
 from specdecode_local import images, paths
@@ -40,10 +40,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def place(item: pytest.Item) -> int:
-    """Minutes first, so that nothing is left to wait for when the quick ones are through; then those that go alone."""
-    if item.get_closest_marker("alone"):
-        return 2
+    """Minutes first, so that nothing is left to wait for when the quick ones are through; last those that go alone,
+    after those that do so in company, which are to have it.
+    """
+    if alone := item.get_closest_marker("alone"):
+        return 2 if alone.args else 3
     return 0 if item.get_closest_marker("minutes") else 1
+
+
+def group(item: pytest.Item) -> str:
+    """The name of those that a test goes with; its own if it goes quite alone."""
+    alone = item.get_closest_marker("alone")
+    return str(alone.args[0] if alone.args else item.nodeid) if alone else TOGETHER
 
 
 @pytest.hookimpl(wrapper=True)
@@ -55,7 +63,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if turns is None:
         turns = item.config.stash[TURNS] = Turns(paths.cache())
         item.config.add_cleanup(turns.end)
-    with turns.turn(item.nodeid, alone=item.get_closest_marker("alone") is not None):
+    with turns.turn(group(item)):
         return (yield)
 
 

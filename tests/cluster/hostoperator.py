@@ -1,6 +1,7 @@
 """The operator as a process of this machine, with its service account's rights: for killing it or changing its code.
 
-The installed one is taken away meanwhile; two would undo each other's steps.
+The installed one is taken away meanwhile; two would undo each other's steps. Operators of several tests go side by
+side, each in its own namespace.
 """
 
 from __future__ import annotations
@@ -19,9 +20,14 @@ import httpx
 import yaml
 from apiserver import ApiServer
 from operatorpod import RELEASE, SYSTEM, InstalledOperator
+from turns import shared
 from waiting import await_that
 
+from specdecode_local import paths
+
 OPERATOR = ("-m", "specdecode_operator", "run")
+HOST_OPERATORS = "host operators"
+"""The group of the tests that have one: all are without the installed one."""
 
 
 def free_port() -> int:
@@ -111,9 +117,8 @@ def host_operator(
         namespace=namespace,
         environment=environment,
     )
-    installed.stop()
-    try:
-        yield operator
-    finally:
-        operator.kill()
-        installed.start()
+    with shared(paths.cache() / "cluster-tests-operator-away.lock", first=installed.stop, last=installed.start):
+        try:
+            yield operator
+        finally:
+            operator.kill()

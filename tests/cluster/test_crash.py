@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from apiserver import REPLICA_SET, ROUTE, ApiServer, Object
 from crashing_operator import MOST_DEATHS, RECORD
-from hostoperator import HostOperator, host_operator
+from hostoperator import HOST_OPERATORS, HostOperator, host_operator
 from objects import drafts, standin
 from operatorpod import InstalledOperator
 from podhistory import restarts
@@ -21,7 +21,7 @@ from specdecode_operator.api import names
 CRASHING = (str(Path(__file__).parent / "crashing_operator.py"), "run")
 NAME = "mortal"
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.alone(HOST_OPERATORS)
 
 
 def await_despite_deaths(
@@ -130,27 +130,27 @@ def test_killed_by_chance_while_it_rolls_it_ends_where_it_would_have(
     long_form: bool,
 ) -> None:
     kills = 20 if long_form else 5
-    workspace.create(standin(NAME, standin_image, replicas=3, hostname=f"{workspace.name}.test"))
-    workspace.await_settled(NAME)
     changes = 0
-    with (
-        host_operator(api, operator, workspace.name, tmp_path) as process,
-        workspace.history(NAME) as history,
-    ):
-        for _ in range(kills):
-            if in_place(api, workspace, 3)(workspace.sdd(NAME)):
-                changes += 1
-                workspace.change(NAME, drafts(1 + changes % 2))
-            process.start()
-            seconds = chance.uniform(0.5, 7.0)
-            workspace.holds_for("it works until its moment comes", lambda: not process.ended(), seconds=seconds)
-            process.kill()
+    with host_operator(api, operator, workspace.name, tmp_path) as process:
         process.start()
-        workspace.await_that(
-            "the newest revision holds every slot",
-            lambda: in_place(api, workspace, 3)(workspace.sdd(NAME)),
-            seconds=180,
-        )
+        workspace.create(standin(NAME, standin_image, replicas=3, hostname=f"{workspace.name}.test"))
+        workspace.await_settled(NAME)
+        process.kill()
+        with workspace.history(NAME) as history:
+            for _ in range(kills):
+                if in_place(api, workspace, 3)(workspace.sdd(NAME)):
+                    changes += 1
+                    workspace.change(NAME, drafts(1 + changes % 2))
+                process.start()
+                seconds = chance.uniform(0.5, 7.0)
+                workspace.holds_for("it works until its moment comes", lambda: not process.ended(), seconds=seconds)
+                process.kill()
+            process.start()
+            workspace.await_that(
+                "the newest revision holds every slot",
+                lambda: in_place(api, workspace, 3)(workspace.sdd(NAME)),
+                seconds=180,
+            )
     assert history.fewest_ready() >= 2, history.story()
     assert len(history.seen) == 3 + 3 * changes, f"each slot changed once for each change\n{history.story()}"
     assert all(restarts(pod) == 0 for pod in history.seen.values())

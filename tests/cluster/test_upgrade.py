@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from apiserver import REPLICA_SET, Object
-from hostoperator import HostOperator, host_operator
+from hostoperator import HOST_OPERATORS, HostOperator, host_operator
 from objects import drafts, standin
 from operatorpod import InstalledOperator
 from podhistory import restarts
@@ -16,7 +16,7 @@ from workspace import Workspace, uids
 from specdecode_local import paths
 from specdecode_operator.api import names
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.alone(HOST_OPERATORS)
 
 ADDED = {"name": "VLLM_NEWER_DEFAULT", "value": "1"}
 
@@ -59,16 +59,17 @@ def test_an_operator_that_renders_one_more_variable_restarts_no_pod(
     workspace: Workspace, operator: InstalledOperator, standin_image: str, tmp_path: Path
 ) -> None:
     serving = [f"serving-{number}" for number in range(3)]
-    for name in serving:
-        workspace.create(standin(name, standin_image, replicas=2, hostname=f"{name}.{workspace.name}.test"))
-    for name in serving:
-        workspace.await_settled(name)
-        workspace.await_condition(name, names.CONDITION_ROUTABLE, status="True")
-    pods, replica_sets = uids(workspace.pods()), writings(workspace)
-
-    newer = newer_source(tmp_path)
-    with host_operator(workspace.api, operator, workspace.name, tmp_path, PYTHONPATH=str(newer)) as process:
+    with host_operator(workspace.api, operator, workspace.name, tmp_path) as process:
         process.start()
+        for name in serving:
+            workspace.create(standin(name, standin_image, replicas=2, hostname=f"{name}.{workspace.name}.test"))
+        for name in serving:
+            workspace.await_settled(name)
+            workspace.await_condition(name, names.CONDITION_ROUTABLE, status="True")
+        pods, replica_sets = uids(workspace.pods()), writings(workspace)
+
+        process.kill()
+        process.start(PYTHONPATH=str(newer_source(tmp_path)))
         process.await_healthy()
         it_is_the_newer_one(workspace, process, standin_image)
         workspace.holds_for(

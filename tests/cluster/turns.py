@@ -1,4 +1,5 @@
-"""Whose turn it is on the one cluster: one run at a time, its tests side by side, some of them with nobody beside them.
+"""Whose turn it is on the one cluster: one run at a time, its tests side by side, some of them with nobody beside them
+or only with those that take the same away from the others.
 
 A run is several processes (`-n 6`) that have to be let in together, which is more than one file lock can say.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
@@ -34,12 +35,12 @@ class Turns:
         self.begun = False
 
     @contextmanager
-    def turn(self, test: str, *, alone: bool) -> Iterator[None]:
-        """Let a test act on the cluster: beside the others of its run, or with none of them."""
+    def turn(self, group: str) -> Iterator[None]:
+        """Let a test act on the cluster, beside the others of its run that name the same group."""
         if not self.begun:
             self.run.enter_context(of_group(RUN, self.folder / "cluster-tests.lock"))
             self.begun = True
-        with of_group(test if alone else TOGETHER, self.folder / "cluster-tests-turn.lock"):
+        with of_group(group, self.folder / "cluster-tests-turn.lock"):
             yield
 
     def end(self) -> None:
@@ -63,17 +64,42 @@ def of_group(group: str, lock: Path) -> Iterator[None]:
         yield
 
 
-def _let_in(group: str, lock: Path, holder: IO[str], gate: IO[str]) -> bool:
+@contextmanager
+def shared(lock: Path, *, first: Callable[[], object], last: Callable[[], object]) -> Iterator[None]:
+    """Hold something together with other processes: `first` before anybody is in, `last` once nobody is any more.
+
+    `first` is called by everyone who comes in, and changes nothing when it was called before.
+    """
+    with lock.open("a") as holder, lock.with_suffix(".gate").open("a") as gate:
+        with _locked(gate):
+            first()
+            fcntl.flock(holder, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            with _locked(gate):
+                fcntl.flock(holder, fcntl.LOCK_UN)
+                if _nobody_holds(holder):
+                    last()
+
+
+@contextmanager
+def _locked(gate: IO[str]) -> Iterator[None]:
     fcntl.flock(gate, fcntl.LOCK_EX)
     try:
+        yield
+    finally:
+        fcntl.flock(gate, fcntl.LOCK_UN)
+
+
+def _let_in(group: str, lock: Path, holder: IO[str], gate: IO[str]) -> bool:
+    with _locked(gate):
         if _nobody_holds(holder):
             lock.write_text(group)
         elif lock.read_text() != group:
             return False
         fcntl.flock(holder, fcntl.LOCK_SH)
         return True
-    finally:
-        fcntl.flock(gate, fcntl.LOCK_UN)
 
 
 def _nobody_holds(holder: IO[str]) -> bool:
