@@ -10,9 +10,12 @@ from builders import OTHER_IMAGE, DeploymentBuilder, deployment
 from fleet import Fleet
 
 from specdecode_operator.api import names
+from specdecode_operator.apply.canary import Canaries, Missing, Question
+from specdecode_operator.apply.meters import Meters
 from specdecode_operator.gates.plan import Arm, Control, Gate, Noise, Plan, Span, Tray, Windows, step_errors
 from specdecode_operator.gates.register import MEASURED, Asked, AskedGate, AskedStep, planned_windows
 from specdecode_operator.gates.run import RunPlan, RunStep
+from specdecode_operator.gates.samples import Sample
 from specdecode_operator.plan.canary.facts import Answer, Evidence, Look, Looked, Refused, Register, Unavailable, Want
 from specdecode_operator.plan.observe import Observed
 
@@ -31,6 +34,15 @@ def canary(replicas: int = 8, steps: list[dict[str, Any]] | None = None, **rollo
     return start.set("spec.metrics", metrics).set(
         "spec.rollout", {"strategy": "Canary", "steps": steps or STEPS, **rollout}
     )
+
+
+def without_metrics(meters: Meters) -> Canaries:
+    """Whoever finds out for canaries, with nobody to ask."""
+
+    async def nobody(_: Question) -> tuple[Sample, ...]:
+        raise Missing("BackendDown", "there is none")
+
+    return Canaries(nobody, lambda _: None, meters)
 
 
 def registering() -> Register:

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 from builders import OTHER_IMAGE, DeploymentBuilder, deployment
+from canaries import without_metrics
 
 from specdecode_operator.apply import kinds
-from specdecode_operator.apply.canary import Canaries, Missing, Question
 from specdecode_operator.apply.client import Api, Invalid, NotFound
 from specdecode_operator.apply.events import Recorder
 from specdecode_operator.apply.execute import Executor
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.reconcile import Reconciler
 from specdecode_operator.apply.store import Key, Store
-from specdecode_operator.gates.samples import Sample
 
 Json = dict[str, Any]
 KEY = Key("serving", "demo")
@@ -56,10 +55,6 @@ class Refusing(Api):
         self.obj = change(DeploymentBuilder(self.obj)).built()
 
 
-async def no_metrics(_: Question) -> tuple[Sample, ...]:
-    raise Missing("BackendDown", "there is none")
-
-
 @pytest.fixture
 def server() -> Refusing:
     return Refusing(deployment().stored())
@@ -69,8 +64,7 @@ def server() -> Refusing:
 def operator(server: Refusing) -> Reconciler:
     meters, store = Meters(), Store(lambda _: None)
     executor, recorder = Executor(server, store, meters), Recorder(server, meters)
-    canaries = Canaries(no_metrics, lambda _: None, meters)
-    return Reconciler(server, store, executor, recorder, meters, frozenset, lambda _: {}, canaries)
+    return Reconciler(server, store, executor, recorder, meters, frozenset, lambda _: {}, without_metrics(meters))
 
 
 async def waits(operator: Reconciler, times: int) -> list[float]:

@@ -5,19 +5,18 @@ from typing import Any
 
 import pytest
 from builders import OTHER_IMAGE, deployment
+from canaries import without_metrics
 from fleet import Fleet
 from prometheus_client import generate_latest
 
 from specdecode_operator.api.status import Status
 from specdecode_operator.apply import kinds
-from specdecode_operator.apply.canary import Canaries, Missing, Question
 from specdecode_operator.apply.client import Api, NotFound
 from specdecode_operator.apply.events import Recorder
 from specdecode_operator.apply.execute import Executor
 from specdecode_operator.apply.meters import Meters
 from specdecode_operator.apply.reconcile import Reconciler
 from specdecode_operator.apply.store import Key, Store
-from specdecode_operator.gates.samples import Sample
 
 Json = dict[str, Any]
 KEY = Key("serving", "demo")
@@ -120,16 +119,11 @@ class Server(Api):
         return None
 
 
-async def no_metrics(_: Question) -> tuple[Sample, ...]:
-    raise Missing("BackendDown", "there is none")
-
-
 async def test_an_object_is_reported_from_its_first_reconcile_until_it_is_gone(meters: Meters) -> None:
     server, store = Server(), Store(lambda _: None)
     executor, recorder = Executor(server, store, meters), Recorder(server, meters)
-    operator = Reconciler(
-        server, store, executor, recorder, meters, frozenset, lambda _: {}, Canaries(no_metrics, lambda _: None, meters)
-    )
+    canaries = without_metrics(meters)
+    operator = Reconciler(server, store, executor, recorder, meters, frozenset, lambda _: {}, canaries)
     await operator.reconcile(KEY)
     assert {labels["type"] for labels in named(meters, "condition")} == {"Ready", "Progressing", "Attested", "Routable"}
     server.obj = None
