@@ -112,9 +112,8 @@ def test_nothing_moves_while_the_metrics_backend_is_down(workspace: Workspace, s
 
 
 def test_a_history_that_is_too_short_is_told_and_nothing_moves(workspace: Workspace, standin_image: str) -> None:
-    spec = canary(SHORT, backend="main")
-    before = serving(workspace, standin_image, replicas=3, spec={**spec, "metrics": {"backend": "main"}})
-    workspace.change(NAME, {"rollout": {"steps": [{"slots": 1, "minDuration": "10m"}]}})
+    spec = {**canary({"slots": 1}), "metrics": {"backend": "main"}}
+    before = serving(workspace, standin_image, replicas=3, spec=spec)
     workspace.change(NAME, changed(**{START_DELAY: "0.1"}))
     workspace.await_condition(
         NAME,

@@ -180,12 +180,13 @@ def test_the_api_server_takes_every_manifest_of_each_set_of_values(
         str(values),
     )
     known = set(kubectl("api-resources", "--output", "name").split())
-    watched = yaml.safe_load(values.read_text()).get("watchNamespaces", [])
+    given = yaml.safe_load(values.read_text())
+    elsewhere = {*given.get("watchNamespaces", []), given.get("dashboards", {}).get("namespace")} - {None}
     for manifest in yaml.safe_load_all(rendered):
-        absent = {"PodMonitor", "ServiceMonitor"} & {manifest["kind"]}
+        absent = {"PodMonitor", "ServiceMonitor", "PrometheusRule"} & {manifest["kind"]}
         if absent and f"{manifest['kind'].lower()}s.monitoring.coreos.com" not in known:
             continue
-        if manifest["metadata"].get("namespace") in watched:
+        if manifest["metadata"].get("namespace") in elsewhere:
             manifest["metadata"]["namespace"] = namespace
         kubectl(
             "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--filename", "-",

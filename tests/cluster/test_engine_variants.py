@@ -63,7 +63,11 @@ def ended(pods: LocalPods, name: str) -> bool:
 @pytest.mark.engine
 @pytest.mark.minutes
 @pytest.mark.parametrize("line", LINES)
-def test_stock_the_series_and_one_switched_off_answer_alike(line: str, kubectl: Command, namespace: str) -> None:
+def test_stock_the_series_and_one_switched_off_answer_alike(
+    line: str, kubectl: Command, namespace: str, long_form: bool
+) -> None:
+    if line != LINES[-1] and not long_form:
+        pytest.skip("an older line's image is built for this alone, minutes of two cores: long form only")
     carried = manifests.load(line).patched
     compared = list(variants.of(carried, quick=True))
     pods = LocalPods(kubectl=kubectl, namespace=namespace, image=images.build(f"engine-cpu-{line}"))
