@@ -66,7 +66,7 @@ def ended(pods: LocalPods, name: str) -> bool:
 def test_stock_the_series_and_one_switched_off_answer_alike(
     line: str, kubectl: Command, namespace: str, long_form: bool
 ) -> None:
-    if line != LINES[-1] and not long_form:
+    if line != LINES[0] and not long_form:
         pytest.skip("an older line's image is built for this alone, minutes of two cores: long form only")
     carried = manifests.load(line).patched
     compared = list(variants.of(carried, quick=True))
