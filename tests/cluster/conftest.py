@@ -94,13 +94,15 @@ def long_form() -> bool:
 
 
 @pytest.fixture(scope="session")
-def operator(api: ApiServer, helm: Command) -> InstalledOperator:
+def operator(api: ApiServer, helm: Command, kubectl: Command) -> InstalledOperator:
     """The operator, installed by its chart as in production, once for all tests of a run."""
     image = images.build("operator")
     installed = InstalledOperator(api=api, helm=helm, image=image)
     with once_in_a_run(paths.cache() / "cluster-tests-operator") as first:
         if first:
             installed.install(image)
+            # kubectl keeps for ten minutes which short names there are, `sdd` among them only from now on
+            kubectl("api-resources")
     return installed
 
 
