@@ -99,7 +99,7 @@ unit: venv ## unit, property and patch tests: no cluster needed
 cluster-test: up ## the tests on the real control plane and of a real Prometheus alone
 	@$(LOCAL) images $(TESTED)
 	$(LOCAL) trays
-	$(PY) -m pytest --numprocesses $(AT_ONCE) tests/charts tests/dashboards tests/prometheus tests/cluster
+	$(PY) -m pytest --numprocesses $(AT_ONCE) --durations 20 --durations-min 10 tests/charts tests/dashboards tests/prometheus tests/cluster
 
 lint: venv ## ruff, mypy strict, import-linter, and whether the generated CRD and dashboards are fresh
 	@$(VENV)/bin/ruff check .
