@@ -6,29 +6,22 @@ import json
 import signal
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from waiting import await_that
 
 from specdecode_local import paths
 
 WAIT = 300.0
 """Seconds until waiting has failed; only then is it a failure."""
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end, f"{what}: not within {WAIT:g} s"
-        time.sleep(0.1)
 
 
 def built(name: str) -> Path:
@@ -80,11 +73,12 @@ class Prometheus:
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "log").open("wb"),
         )
-        until(self._ready, "Prometheus is ready")
+        await_that("Prometheus is ready", self._ready, seconds=WAIT)
 
     def _ready(self) -> bool:
         assert self.process is not None
-        assert self.process.poll() is None, f"Prometheus ended: {self.log}"
+        if self.process.poll() is not None:
+            raise RuntimeError(f"Prometheus ended: {self.log}")
         try:
             with urllib.request.urlopen(f"{self.url}/-/ready", timeout=10) as response:
                 return bool(response.status == 200)

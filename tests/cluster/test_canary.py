@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from apiserver import CONFIG_MAP, SDD, Object
-from conftest import LONG
 from objects import COMPLETIONS_URL, MODEL, TOKENS_PER_SECOND, environment, standin
 from quickprometheus import QuickPrometheus, quick_prometheus
 from workspace import Workspace, condition, uids
@@ -240,7 +239,7 @@ def test_a_canary_is_stopped_held_and_promoted_by_live_telemetry(
     workspace: Workspace, standin_image: str, tmp_path: Path, long_form: bool
 ) -> None:
     if not long_form:
-        pytest.skip(f"takes twenty minutes, most of it until there is a history: {LONG}=1")
+        pytest.skip("takes twenty minutes, most of it until there is a history: long form only")
     serving(workspace, standin_image, replicas=REPLICAS, spec=canary(DECIDES))
     with quick_prometheus(tmp_path, workspace.name) as prometheus, load(f"{workspace.name}.test") as report:
         await_history(workspace, prometheus)

@@ -21,7 +21,8 @@ import aiohttp
 from aiohttp import web
 from builders import OTHER_IMAGE, DeploymentBuilder, deployment
 from fleet import Fleet
-from prometheusprocess import Prometheus, free_port, until
+from prometheusprocess import WAIT, Prometheus, free_port
+from waiting import await_that
 
 from engine_standin import arguments
 from engine_standin.observed import attested
@@ -262,9 +263,15 @@ def scraped(folder: Path, *, scrapes: int = 4, window: str = "5m") -> Iterator[P
         rules.write_text(RULES.read_text().replace("[5m]", f"[{window}]"))
         prometheus.write(fleet.configuration(rules))
         prometheus.start()
-        until(lambda: prometheus.query(f"count(up == 1) == {len(PODS) + 1}"), "everything is scraped")
+        await_that(
+            "everything is scraped", lambda: prometheus.query(f"count(up == 1) == {len(PODS) + 1}"), seconds=WAIT
+        )
         fleet.do(fleet.load())
-        until(lambda: _complete(prometheus, scrapes), f"{scrapes} scrapes under load, and all of it recorded")
+        await_that(
+            f"{scrapes} scrapes under load, and all of it recorded",
+            lambda: _complete(prometheus, scrapes),
+            seconds=WAIT,
+        )
         yield prometheus
     finally:
         prometheus.stop()

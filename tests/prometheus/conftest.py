@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from exporters import Exporters, Past
-from prometheusprocess import until
+from prometheusprocess import WAIT
 from realprometheus import History, Prometheus
+from waiting import await_that
 
 from specdecode_operator.gates.windows import Grid
 
@@ -34,7 +35,9 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     try:
         prometheus.start()
         # A scrape is taken whole or not at all.
-        until(lambda: prometheus.query('last_over_time(up{pod_uid="steady"}[1h])'), "the past is scraped")
+        await_that(
+            "the past is scraped", lambda: prometheus.query('last_over_time(up{pod_uid="steady"}[1h])'), seconds=WAIT
+        )
         yield History(prometheus, past)
     finally:
         prometheus.stop()

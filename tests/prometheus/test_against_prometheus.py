@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 from exporters import RATE, SPAN, STEP
-from prometheusprocess import until
+from prometheusprocess import WAIT
 from realprometheus import History
+from waiting import await_that
 
 from specdecode_operator.cli import main as cli
 from specdecode_operator.gates.samples import Sample, read_samples
@@ -111,7 +112,7 @@ def test_a_pasted_query_shows_the_scrapes_as_they_were(history: History) -> None
 
 
 async def test_a_pod_that_is_scraped_live_has_the_difference_of_what_it_told(history: History) -> None:
-    until(lambda: len(live(history)) >= 4, "the live pod is scraped four times")
+    await_that("the live pod is scraped four times", lambda: len(live(history)) >= 4, seconds=WAIT)
     times = [float(time) for time, _ in live(history)]
     # Patient with scrapes that come late: this is about what Prometheus itself writes of a scrape.
     grid = Grid(start=times[0], seconds=times[-1] - times[0], count=1, scrape_interval=60.0)

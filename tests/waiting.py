@@ -1,4 +1,4 @@
-"""The only place of the cluster tests that waits: a condition is asked for again until it holds or time is over.
+"""The only place where tests wait for what is real: a condition is asked for again until it holds or time is over.
 
 A test that waits says in one sentence what it waits for. When it does not come, the failure carries that sentence and
 the state of everything in the namespace, so that the log of a failed run is enough to understand it.
