@@ -31,7 +31,13 @@ def test_the_cost_is_found_on_a_host_that_changes_its_speed(cost: float) -> None
     low, high = overhead.interval(of_turn, draws=100)
     assert overhead.cost(of_turn) == pytest.approx(cost, abs=6e-4)
     assert low <= overhead.cost(of_turn) <= high
-    assert high - low < 2e-3
+    assert high - low < 1e-3
+
+
+@pytest.mark.parametrize(("turn", "found"), [(0, 0.1), (overhead.PAYING - 1, 0.1), (overhead.PAYING, 0.0), (16, 0.0)])
+def test_only_turns_that_can_pay_are_counted(turn: int, found: float) -> None:
+    of_turn = [np.full(100, 1 + EVERY * 0.1 if at == turn else 1.0) for at in range(EVERY)]
+    assert overhead.cost(of_turn) == pytest.approx(found)
 
 
 def test_a_step_is_beside_those_around_it() -> None:

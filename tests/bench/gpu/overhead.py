@@ -6,11 +6,13 @@
 Two starts of an engine differ by a hundred times what telemetry may cost, and a host that is shared changes its speed
 within a second.  So each step is compared with the steps around it, and the steps are folded by their turn in
 telemetry's stride: what the turns of a sampled step take beyond the others is what sampling costs, spread over the
-stride.  What the hooks cost in the other steps, a look at a flag each, is in all turns alike and `make bench-telemetry`
-shows it; the event at the start of each CUDA graph is in all steps too.
+stride.  Only the sampled step and a few after it can pay, so the others are what a step takes without, and their noise
+is not counted as cost.  What the hooks cost in the other steps, a look at a flag each, is in all turns alike and
+`make bench-telemetry` shows it; the event at the start of each CUDA graph is in all steps too.
 """
 
 import argparse
+import math
 import os
 import statistics
 import sys
@@ -33,6 +35,9 @@ TOKENS = 2048
 AROUND = 17
 """Steps around one, itself among them, whose median it is compared with."""
 
+PAYING = 4
+"""Turns that can pay: the sampled step, the one in which its events are read, and two that may still hear of them."""
+
 TRIMMED = 0.1
 """Part of a turn's steps left out at either end: what a shared host does to a step in ten says nothing of telemetry."""
 
@@ -52,13 +57,17 @@ def by_turn(requests: Sequence[Mapping[str, Any]], every: int) -> list[np.ndarra
 
 
 def cost(of_turn: Sequence[np.ndarray]) -> float:
-    """What the stride takes beyond its median turn, over what it would take without, less 1.
+    """What the PAYING turns take beyond the others, as a part of what the whole stride would take without.
 
-    A turn's value is its trimmed mean.  Only turns that are sampled, or read what a sampled one left, can be above the
-    median by more than noise; the median is one of the others.
+    A turn's value is its trimmed mean; the others' is that of all their steps.
     """
-    means = [_trimmed(times) for times in of_turn]
-    return statistics.fmean(means) / statistics.median(means) - 1
+    base = others(of_turn)
+    return math.fsum(_trimmed(times) / base - 1 for times in of_turn[:PAYING]) / len(of_turn)
+
+
+def others(of_turn: Sequence[np.ndarray]) -> float:
+    """What a step takes in which nothing is sampled, read or shipped."""
+    return _trimmed(np.concatenate(of_turn[PAYING:]))
 
 
 def _trimmed(times: np.ndarray) -> float:
@@ -79,15 +88,14 @@ def text(head: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> str:
     of_turn = by_turn(requests, head["every"])
     steps = sum(map(len, of_turn))
     low, high = interval(of_turn)
-    means = [_trimmed(times) for times in of_turn]
-    base = statistics.median(means)
+    base = others(of_turn)
     step = statistics.median(step for request in requests for step in request["steps"])
-    turns = ", ".join(f"{turn}: {1e2 * (mean / base - 1):+.2f}%" for turn, mean in enumerate(means))
+    turns = ", ".join(f"{turn}: {1e2 * (_trimmed(times) / base - 1):+.2f}%" for turn, times in enumerate(of_turn))
     engine_was = f"vLLM {head['facts']['vllm']}, {head['method']}, {head['facts']['device']}"
     return (
         f"{engine_was}: sampling each {head['every']}th step costs {1e2 * cost(of_turn):.3f}% of a step, 95% interval "
         f"{1e2 * low:.3f}% to {1e2 * high:.3f}%, from {steps} steps of {1e3 * step:.3f} ms (median).\n"
-        f"By turn, beside the median turn: {turns}"
+        f"By turn, beside turns {PAYING} to {head['every'] - 1}: {turns}"
     )
 
 
