@@ -85,10 +85,15 @@ class Served:
         graphs = {id(getattr(self.target, GRAPH_START)): (1, 2), id(getattr(self.drafter, GRAPH_START)): (3, 4)}
         self.watch = Watch(self.recorder.ring, graphs, self.device.write)
         self.rows: list[list[int]] = []
+        self.waited: list[str] = []
 
     @contextmanager
     def kept(self, waits: int = 0) -> Iterator[None]:
-        with self.watch.kept(lambda span: self.device.works(waits)):
+        def wait(span: str) -> None:
+            self.waited.append(span)
+            self.device.works(waits)
+
+        with self.watch.kept(wait):
             yield
 
     def step(self, *, mixed: bool = False) -> None:
@@ -167,6 +172,7 @@ def test_what_comes_before_a_span_is_not_in_it(served: Served) -> None:
         found = {span["span"]: microseconds(span) for span in served.taken()}
     assert found[TARGET] == (302, 301)
     assert found[DRAFTER] == (102, 101)
+    assert served.waited == [TARGET, PROPOSE, DRAFTER]
 
 
 def test_a_step_that_prefills_and_a_replay_outside_the_block_leave_nothing(served: Served) -> None:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import cycle, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -439,16 +439,17 @@ def record(method: str, file: Path, seconds: float) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         models.write(Path(folder), method)
-        bench = Bench(method, folder)
-        file.unlink(missing_ok=True)
         first, *rest = clock.reads(READS)
         reads = {"clock_reads": [each - first for each in rest], "event_reads": clock.event_reads(READS)}
+        bench = Bench(method, folder)
+        file.unlink(missing_ok=True)
         head = {"format": FORMAT, "spans": "telemetry", "method": method, "every": SAMPLED_EVERY}
         raw.add(file, head | {"facts": engine.facts()} | reads)
         bench.ask(FREE, TOKENS)
         raw.add(file, bench.empty())
-        for regime in cycle((FREE, QUEUED)):
-            raw.add(file, bench.ask(regime, TOKENS))
+        while True:
+            for regime in (FREE, QUEUED):
+                raw.add(file, bench.ask(regime, TOKENS))
             if time.monotonic() - begun > seconds:
                 break
         raw.add(file, bench.ask(PROFILED, PROFILED_TOKENS))
