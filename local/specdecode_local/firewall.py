@@ -84,12 +84,16 @@ def remember() -> None:
 
 def remove() -> None:
     """Takes our rules away; tables that were there before us stay, and so do rules of others."""
-    # In this mode kube-proxy's rules are all in two tables of its own, so removing those is its whole clean-up.
-    for family, name in set(PROXY_TABLES) & set(tables()):
-        _output(["nft", "delete", "table", family, name])
+    remove_proxy_tables()
     for program in IPTABLES:
         _remove_chains(program)
     _remove_empty_tables()
+
+
+def remove_proxy_tables() -> None:
+    """kube-proxy's whole clean-up: in this mode its rules are all in two tables of its own."""
+    for family, name in set(PROXY_TABLES) & set(tables()):
+        _output(["nft", "delete", "table", family, name])
 
 
 def left() -> list[str]:

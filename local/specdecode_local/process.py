@@ -41,6 +41,8 @@ class Component:
     files: tuple[Path, ...] = ()
     """Other files whose change calls for a restart, such as certificates."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    before: Callable[[], None] | None = None
+    """What has to be cleared away before each start."""
     ready_seconds: float = 60.0
     stop_seconds: float = 8.0
     """How long it may take to leave on SIGTERM before SIGKILL."""
@@ -115,11 +117,23 @@ def recorded_names() -> list[str]:
 
 
 def is_alive(record: Record | None) -> bool:
-    """Whether exactly that process still runs; a zombie does not."""
+    """Whether exactly that process still runs; a zombie does not, once its last thread has gone."""
     if record is None or record.boot_id != boot_id():
         return False
     found = stat_of(record.pid)
-    return found is not None and found[0] not in "ZX" and found[1] == record.start_time
+    return found is not None and found[1] == record.start_time and not _ended(record.pid, found[0])
+
+
+def _ended(pid: int, state: str) -> bool:
+    """Whether nothing is left but an exit status. One whose first thread has gone holds its ports as long as others."""
+    return state == "X" or (state == "Z" and _threads(pid) <= 1)
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def alive_pid(name: str) -> int | None:
@@ -148,6 +162,8 @@ def start(component: Component) -> None:
     for path, text in component.configuration.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    if component.before is not None:
+        component.before()
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/root"}
     _set_aside(log_path(component.name))
     with log_path(component.name).open("ab") as log:

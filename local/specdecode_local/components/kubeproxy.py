@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specdecode_local import addresses, certs, paths, probe
+from specdecode_local import addresses, certs, firewall, paths, probe
 from specdecode_local.process import Component
 
 
@@ -24,5 +24,8 @@ def component() -> Component:
             "--conntrack-tcp-timeout-close-wait=0s",
         ),
         files=(certs.kubeconfig("kube-proxy"),),
+        # It empties the chain of an endpoint that has gone, and takes one that it finds at its start for whole: after a
+        # restart of the API server too, the service `kubernetes` would lead nowhere for good.
+        before=firewall.remove_proxy_tables,
         ready=lambda: probe.http(f"http://{addresses.LOOPBACK}:{addresses.PROXY_HEALTH_PORT}/healthz"),
     )

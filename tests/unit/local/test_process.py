@@ -71,6 +71,32 @@ def test_a_reused_pid_is_not_taken_for_ours() -> None:
     assert not process.is_alive(Record(os.getpid(), mine[1], "another boot", ""))
 
 
+def test_one_whose_first_thread_has_gone_is_awaited_since_it_still_holds_its_ports(state: Path) -> None:
+    """A killed program of many threads looks like that until the last one has left."""
+    others = "threading.Thread(target=time.sleep, args=(60,)).start()"
+    program = f"import ctypes, threading, time; {others}; ctypes.CDLL(None).pthread_exit(None)"
+
+    def ready() -> str | None:
+        record = process.read_record("headless")
+        assert record is not None
+        return None if process.stat_of(record.pid)[0] == "Z" else "its first thread runs"
+
+    component = Component(name="headless", argv=(sys.executable, "-c", program), ready=ready)
+    process.ensure(component)
+    process.await_ready(component)
+    assert process.ensure(component) is Outcome.KEPT
+    process.stop("headless", 2)
+    assert process.alive_pid("headless") is None
+
+
+def test_what_is_in_the_way_is_cleared_before_each_start_and_never_while_it_runs(sleeper: Component) -> None:
+    cleared = []
+    component = replace(sleeper, before=lambda: cleared.append(process.alive_pid("sleeper")))
+    assert [process.ensure(component) for _ in range(2)] == [Outcome.STARTED, Outcome.KEPT]
+    process.ensure(replace(component, environment={"A": "1"}))
+    assert cleared == [None, None]
+
+
 def test_one_that_ignores_the_polite_signal_is_killed(state: Path) -> None:
     deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     stubborn = f"import signal, time; {deaf}; print('on', flush=True); time.sleep(60)"
