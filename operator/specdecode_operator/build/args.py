@@ -6,12 +6,13 @@ for a JSON flag, and any unambiguous abbreviation; a collision is looked for in 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from specdecode_operator.api import names
 from specdecode_operator.api.decoding import Speculative
+from specdecode_operator.api.engine import EnvVar
 from specdecode_operator.api.hardware import Parallelism
 from specdecode_operator.api.profiles import Profile
 from specdecode_operator.api.types import Spec
@@ -192,6 +193,25 @@ class Collision:
     """The flag's full name; never its value, which may be a secret."""
     owner: str
     """The field, or the part of the operator, that it belongs to."""
+
+
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([^()$]+)\)")
+
+
+def expanded(args: Sequence[str], env: Sequence[EnvVar]) -> list[str]:
+    """`args` as the engine gets them: Kubernetes puts a variable's value in place of $(NAME).
+
+    What a Secret, a ConfigMap or the pod gives isn't known here and stays as it is written.
+    """
+    values: dict[str, str] = {}
+    for variable in env:
+        if variable.value is not None:
+            values[variable.name] = _with_values(variable.value, values)
+    return [_with_values(arg, values) for arg in args]
+
+
+def _with_values(text: str, values: Mapping[str, str]) -> str:
+    return _REFERENCE.sub(lambda found: "$" if found[0] == "$$" else values.get(found[1], found[0]), text)
 
 
 def collisions(args: Sequence[str]) -> list[Collision]:

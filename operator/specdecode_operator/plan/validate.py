@@ -13,7 +13,7 @@ from specdecode_operator.api.catalogue import CATALOGUE, Catalogue
 from specdecode_operator.api.errors import FieldError
 from specdecode_operator.api.profiles import Profile
 from specdecode_operator.api.types import Spec
-from specdecode_operator.build.args import collisions
+from specdecode_operator.build.args import collisions, expanded
 from specdecode_operator.plan.canary.rules import validate_rollout
 
 
@@ -67,7 +67,7 @@ def validate_optimizations(spec: Spec, catalogue: Catalogue) -> Iterator[FieldEr
 
 def validate_args(spec: Spec) -> Iterator[FieldError]:
     """Arguments that say what a field says: two places for one setting, and the last would win."""
-    for collision in collisions(spec.engine.args):
+    for collision in collisions(expanded(spec.engine.args, spec.engine.env)):
         yield FieldError(
             path=f"spec.engine.args[{collision.index}]",
             found=collision.flag,

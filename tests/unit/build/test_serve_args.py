@@ -8,6 +8,7 @@ from builders import COMMIT, deployment
 from specdecode_operator.api.profiles import resolve
 from specdecode_operator.api.types import Spec
 from specdecode_operator.build.args import OWNED_FLAGS, OWNED_SHORT, collisions, follower_args, owned_flag, serve_args
+from specdecode_operator.plan.validate import validate_args
 
 
 def args_of(spec: Spec) -> list[str]:
@@ -144,6 +145,16 @@ def test_a_collision_names_place_flag_and_owner_but_never_the_value() -> None:
         (3, "--tensor-parallel-size"),
     ]
     assert found[1].owner == "parallelism.tensor"
+    assert "s3cret" not in str(found)
+
+
+def test_a_flag_that_a_variable_completes_is_known_and_the_value_is_not_told() -> None:
+    spec = deployment().args("--$(F)=9000", "$(WHOLE)", "--seed", "$(SEED)", "--$$(F)")
+    found = list(validate_args(spec.env(F="port", KEY="key", SEED="7", WHOLE="--api-$(KEY)=s3cret").spec()))
+    assert [(error.path, error.found) for error in found] == [
+        ("spec.engine.args[0]", "--port"),
+        ("spec.engine.args[1]", "--api-key"),
+    ]
     assert "s3cret" not in str(found)
 
 
