@@ -33,9 +33,11 @@ MakeNamespace = Callable[[str], str]
 VALUES = sorted((Path(__file__).parents[1] / "charts" / "values").glob("*.yaml"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def reinstalled(operator: InstalledOperator) -> Iterator[InstalledOperator]:
-    """The operator, put back as the other tests expect it, whatever this one did to the release."""
+    """The operator, put back as the other tests expect it, whatever these did to the release: each minds only its own
+    change of it.
+    """
     yield operator
     operator.install(images.build("operator"))
 
@@ -77,6 +79,22 @@ def test_uninstall_leaves_objects_and_engines_and_a_new_install_goes_on_with_the
 
 
 @pytest.mark.alone
+def test_an_upgrade_of_the_operator_alone_touches_no_engine(
+    reinstalled: InstalledOperator, workspace: Workspace, helm: Command, standin_image: str
+) -> None:
+    engines = serving(workspace, "untouched", standin_image)
+    generation = workspace.sdd("untouched")["metadata"]["generation"]
+
+    helm(
+        "upgrade", RELEASE, str(CHART), "--namespace", SYSTEM, "--reuse-values",
+        "--set", "podAnnotations.restarted=yes", "--wait", "--timeout", "3m",
+    )  # fmt: skip
+
+    workspace.holds_for("the engines stay", lambda: uids(workspace.ready_pods("untouched")) == engines, seconds=5)
+    assert workspace.sdd("untouched")["metadata"]["generation"] == generation
+
+
+@pytest.mark.alone
 def test_upgrade_brings_the_new_crd_and_restarts_no_engine(
     api: ApiServer,
     reinstalled: InstalledOperator,
@@ -99,22 +117,6 @@ def test_upgrade_brings_the_new_crd_and_restarts_no_engine(
     assert crd is not None
     assert column in [found["name"] for found in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
     workspace.holds_for("both engines stay Ready", lambda: uids(workspace.ready_pods("upgraded")) == engines, seconds=5)
-
-
-@pytest.mark.alone
-def test_an_upgrade_of_the_operator_alone_touches_no_engine(
-    reinstalled: InstalledOperator, workspace: Workspace, helm: Command, standin_image: str
-) -> None:
-    engines = serving(workspace, "untouched", standin_image)
-    generation = workspace.sdd("untouched")["metadata"]["generation"]
-
-    helm(
-        "upgrade", RELEASE, str(CHART), "--namespace", SYSTEM, "--reuse-values",
-        "--set", "podAnnotations.restarted=yes", "--wait", "--timeout", "3m",
-    )  # fmt: skip
-
-    workspace.holds_for("the engines stay", lambda: uids(workspace.ready_pods("untouched")) == engines, seconds=5)
-    assert workspace.sdd("untouched")["metadata"]["generation"] == generation
 
 
 def can(api: ApiServer, verb: str, resource: str, *, namespace: str, user: str, groups: tuple[str, ...] = ()) -> bool:
