@@ -26,6 +26,7 @@ def test_helm_lint_finds_nothing(chart: Chart, values: str) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.apart
 @pytest.mark.parametrize("values", VALUE_SETS)
 def test_every_manifest_fits_the_schema_of_its_kind(
     chart: Chart, published_schemas: str, tmp_path: Path, values: str

@@ -10,7 +10,7 @@ import fcntl
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -35,12 +35,12 @@ class Turns:
         self.begun = False
 
     @contextmanager
-    def turn(self, group: str) -> Iterator[None]:
-        """Let a test act on the cluster, beside the others of its run that name the same group."""
+    def turn(self, group: str | None) -> Iterator[None]:
+        """Let a test act on the cluster, beside the others of its run that name the same group; beside any for None."""
         if not self.begun:
             self.run.enter_context(of_group(RUN, self.folder / "cluster-tests.lock"))
             self.begun = True
-        with of_group(group, self.folder / "cluster-tests-turn.lock"):
+        with of_group(group, self.folder / "cluster-tests-turn.lock") if group else nullcontext():
             yield
 
     def end(self) -> None:
