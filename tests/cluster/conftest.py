@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.cluster)
-            if (alone := item.get_closest_marker("alone")) and not alone.args:
+            if goes_alone(item):
                 item.add_marker(pytest.mark.xdist_group("alone"))
             elif "namespace" not in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.xdist_group(item.path.stem))
@@ -57,6 +57,12 @@ def place(item: pytest.Item) -> int:
     if alone := item.get_closest_marker("alone"):
         return 2 if alone.args else 3
     return 0 if minutes else 1
+
+
+def goes_alone(item: pytest.Item) -> bool:
+    """Whether it goes quite alone."""
+    alone = item.get_closest_marker("alone")
+    return alone is not None and not alone.args
 
 
 def group(item: pytest.Item) -> str | None:
@@ -79,7 +85,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if turns is None:
         turns = item.config.stash[TURNS] = Turns(paths.cache())
         item.config.add_cleanup(turns.end)
-    with turns.turn(group(item)):
+    with turns.turn(group(item), alone=goes_alone(item)):
         return (yield)
 
 
