@@ -43,6 +43,12 @@ def reinstalled(operator: InstalledOperator) -> Iterator[InstalledOperator]:
     operator.install(images.build("operator"))
 
 
+@pytest.fixture(scope="module")
+def shared_namespace(make_namespace: MakeNamespace) -> str:
+    """For rows that leave nothing or little: taking a namespace away is a request for each kind there is."""
+    return make_namespace("chart")
+
+
 def left_of_the_release(api: ApiServer) -> list[str]:
     """Everything with the release's label, but for the CRD."""
     selector = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/managed-by=Helm"
@@ -172,10 +178,9 @@ def test_the_api_server_takes_every_manifest_of_each_set_of_values(
     operator: InstalledOperator,
     helm: Command,
     kubectl: Command,
-    make_namespace: MakeNamespace,
+    shared_namespace: str,
     values: Path,
 ) -> None:
-    namespace = make_namespace("dry-run")
     rendered = helm(
         "template",
         RELEASE,
@@ -183,7 +188,7 @@ def test_the_api_server_takes_every_manifest_of_each_set_of_values(
         "--kube-version",
         KUBERNETES_VERSION,
         "--namespace",
-        namespace,
+        shared_namespace,
         "--values",
         str(values),
     )
@@ -192,7 +197,7 @@ def test_the_api_server_takes_every_manifest_of_each_set_of_values(
     manifests = [manifest for manifest in yaml.safe_load_all(rendered) if not is_absent(api, manifest["kind"])]
     for manifest in manifests:
         if manifest["metadata"].get("namespace") in elsewhere:
-            manifest["metadata"]["namespace"] = namespace
+            manifest["metadata"]["namespace"] = shared_namespace
     kubectl(
         "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--filename", "-",
         stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}),
@@ -219,12 +224,12 @@ def test_people_use_the_objects_through_the_roles_that_they_have(
     api: ApiServer,
     operator: InstalledOperator,
     kubectl: Command,
-    make_namespace: MakeNamespace,
+    shared_namespace: str,
     role: str,
     verb: str,
     resource: str,
     allowed: bool,
 ) -> None:
-    namespace = make_namespace(f"role-{role}")
-    kubectl("create", "rolebinding", "alice", f"--clusterrole={role}", "--user=alice", "--namespace", namespace)
-    assert can(api, verb, resource, namespace=namespace, user="alice") is allowed
+    user = f"{role}-{verb}"
+    kubectl("create", "rolebinding", user, f"--clusterrole={role}", f"--user={user}", "--namespace", shared_namespace)
+    assert can(api, verb, resource, namespace=shared_namespace, user=user) is allowed
