@@ -194,7 +194,7 @@ def test_the_api_server_takes_every_manifest_of_each_set_of_values(
     )
     given = yaml.safe_load(values.read_text())
     elsewhere = {*given.get("watchNamespaces", []), given.get("dashboards", {}).get("namespace")} - {None}
-    manifests = [manifest for manifest in yaml.safe_load_all(rendered) if not is_absent(api, manifest["kind"])]
+    manifests = [found for found in yaml.load_all(rendered, yaml.CSafeLoader) if not is_absent(api, found["kind"])]
     for manifest in manifests:
         if manifest["metadata"].get("namespace") in elsewhere:
             manifest["metadata"]["namespace"] = shared_namespace
