@@ -40,9 +40,10 @@ class Rendered:
 
     text: str
 
-    @property
+    @functools.cached_property
     def objects(self) -> list[Json]:
-        return [found for found in yaml.safe_load_all(self.text) if found]
+        """Read once, and by libyaml: the CRD alone is thousands of lines."""
+        return [found for found in yaml.load_all(self.text, yaml.CSafeLoader) if found]
 
     def of_kind(self, kind: str) -> list[Json]:
         return [found for found in self.objects if found["kind"] == kind]

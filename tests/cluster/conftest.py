@@ -24,32 +24,54 @@ drains instead of two.
 TURNS = pytest.StashKey[Turns]()
 
 
+def is_long_form() -> bool:
+    return os.environ.get(LONG) == "1"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the cluster tests, keep those together that share something, and put them into the order of `place`.
 
-    A test with a namespace of its own shares nothing with the others of its module, so any process may run it.
+    A test with a namespace of its own shares nothing with the others of its module, so any process may run it. Those
+    that go quite alone go one after the other anyway: one process has them all, the others needn't wait for a turn.
     """
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.cluster)
-            if "namespace" not in getattr(item, "fixturenames", ()):
+            if goes_alone(item):
+                item.add_marker(pytest.mark.xdist_group("alone"))
+            elif "namespace" not in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=place)
 
 
 def place(item: pytest.Item) -> int:
-    """Minutes first, so that nothing is left to wait for when the quick ones are through; last those that go alone,
-    after those that do so in company, which are to have it.
+    """Minutes first, so that nothing is left to wait for when the quick ones are through; then those that go alone,
+    after those that do so in company, which are to have it. Last what goes beside any, minutes first: it makes use of
+    the processors while somebody is alone.
     """
+    minutes = item.get_closest_marker("minutes") is not None
+    if item.get_closest_marker("cluster") is None or item.get_closest_marker("apart"):
+        return 4 if minutes else 5
     if alone := item.get_closest_marker("alone"):
         return 2 if alone.args else 3
-    return 0 if item.get_closest_marker("minutes") else 1
+    return 0 if minutes else 1
 
 
-def group(item: pytest.Item) -> str:
-    """The name of those that a test goes with; its own if it goes quite alone."""
+def goes_alone(item: pytest.Item) -> bool:
+    """Whether it goes quite alone."""
+    alone = item.get_closest_marker("alone")
+    return alone is not None and not alone.args
+
+
+def group(item: pytest.Item) -> str | None:
+    """The name of those that a test goes with: its own if it goes quite alone, none if it goes with any.
+
+    In the long form every process of the cluster is killed, which no pod lives through.
+    """
+    if item.get_closest_marker("apart") and not is_long_form():
+        return None
     alone = item.get_closest_marker("alone")
     return str(alone.args[0] if alone.args else item.nodeid) if alone else TOGETHER
 
@@ -63,7 +85,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if turns is None:
         turns = item.config.stash[TURNS] = Turns(paths.cache())
         item.config.add_cleanup(turns.end)
-    with turns.turn(group(item)):
+    with turns.turn(group(item), alone=goes_alone(item)):
         return (yield)
 
 
@@ -90,7 +112,7 @@ def helm() -> Command:
 
 @pytest.fixture(scope="session")
 def long_form() -> bool:
-    return os.environ.get(LONG) == "1"
+    return is_long_form()
 
 
 @pytest.fixture(scope="session")

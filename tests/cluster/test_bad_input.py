@@ -2,7 +2,7 @@
 
 Every row edits an object that serves. What the planner refuses moves nothing at all; what only shows when a pod starts
 takes the one slot that minAvailable leaves, while the others serve on. Then the cause is lifted, and it goes on from
-there. (What the API server itself refuses is in test_admission.py.)
+there. (What the API server itself refuses is in test_admission.py, an API that isn't installed in test_multi_node.py.)
 """
 
 from __future__ import annotations
@@ -116,13 +116,6 @@ PLANNED = (
         {"minAvailable": 7, "template": {"serviceAccountName": "admin"}},
         names.REASON_INVALID_SPEC,
         ("spec.minAvailable", "spec.template.serviceAccountName"),
-        moves=False,
-    ),
-    Row(
-        "a replica over several nodes without the LeaderWorkerSet API",
-        {"accelerator": {"nodesPerReplica": 2}, "parallelism": {"tensor": 2}},
-        names.REASON_CRD_MISSING,
-        ("LeaderWorkerSet",),
         moves=False,
     ),
 )

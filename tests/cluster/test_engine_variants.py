@@ -56,18 +56,17 @@ def results(said: str) -> Iterator[tuple[str, Result]]:
             yield found["variant"], result
 
 
-def ended(pods: LocalPods, name: str) -> bool:
-    return "terminated" in pods.status(name).get("state", {})
+def last_words(pods: LocalPods, name: str) -> str:
+    """What the pod printed, once it has ended; nothing before."""
+    return pods.run("logs", name) if "terminated" in pods.status(name).get("state", {}) else ""
 
 
 @pytest.mark.engine
+@pytest.mark.apart
 @pytest.mark.minutes
+@pytest.mark.xdist_group("engines")  # one line at a time: both would take the processors from whoever is alone
 @pytest.mark.parametrize("line", LINES)
-def test_stock_the_series_and_one_switched_off_answer_alike(
-    line: str, kubectl: Command, namespace: str, long_form: bool
-) -> None:
-    if line != LINES[0] and not long_form:
-        pytest.skip("an older line's image is built for this alone, minutes of two cores: long form only")
+def test_stock_the_series_and_one_switched_off_answer_alike(line: str, kubectl: Command, namespace: str) -> None:
     carried = manifests.load(line).patched
     compared = list(variants.of(carried, quick=True))
     pods = LocalPods(kubectl=kubectl, namespace=namespace, image=images.build(f"engine-cpu-{line}"))
@@ -76,13 +75,12 @@ def test_stock_the_series_and_one_switched_off_answer_alike(
     # root: stock is made by taking the patches out of the installed files
     root = {"runAsUser": 0, "runAsGroup": 0}
     pods.apply(pods.pod("engines", program, args=[asked(compared)], restartPolicy="Never", securityContext=root))
-    await_that(
+    said = await_that(
         f"the engines of {line} have answered",
-        lambda: ended(pods, "engines"),
+        lambda: last_words(pods, "engines"),
         seconds=SECONDS,
         state=lambda: pods.describe("engines"),
     )
-    said = pods.run("logs", "engines")
     found = dict(results(said))
     assert list(found) == [variant.name for variant in compared], said[-5000:]
     runs = [Run(line, TARGET, DRAFTER, variant, found[variant.name]) for variant in compared]

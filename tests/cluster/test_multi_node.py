@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from apiserver import Kind, Object
+from apiserver import SDD, Kind, Object
 from auditlog import AuditLog, sentence
 from multinode import COMPUTE_DOMAIN, LEADER_WORKER_SET, definitions, installed
+from objects import standin
 from operatorpod import ACCOUNT
-from workspace import Workspace
+from workspace import Workspace, condition, uids
 
 from specdecode_local import paths
 from specdecode_operator.api import names
@@ -19,8 +20,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "gb200-multi-tray.yaml"
 NAME = "kimi"
 QUIET_SECONDS = 15
 
-# They install kinds for the whole cluster, which a row of test_bad_input must find absent: after it, not beside it.
-pytestmark = pytest.mark.xdist_group("test_bad_input")
+# They install kinds for the whole cluster, or must find them absent: one after the other.
+pytestmark = [pytest.mark.xdist_group("test_multi_node"), pytest.mark.minutes]
 
 
 def example(replicas: int) -> Object:
@@ -38,6 +39,22 @@ def only(workspace: Workspace, kind: Kind) -> Object | None:
     return found[0] if found else None
 
 
+def test_an_edit_that_needs_what_is_missing_moves_nothing_and_can_be_reverted(
+    workspace: Workspace, standin_image: str
+) -> None:
+    workspace.create(standin("edited", standin_image, replicas=1))
+    spec = workspace.await_settled("edited")["spec"]
+    before = uids(workspace.pods("edited"))
+    workspace.change("edited", {"accelerator": {"nodesPerReplica": 2}, "parallelism": {"tensor": 2}})
+    await_missing(workspace, "LeaderWorkerSet", name="edited")
+    assert condition(workspace.sdd("edited"), names.CONDITION_READY)["status"] == "True"
+    assert uids(workspace.ready_pods("edited")) == before
+
+    workspace.api.patch(SDD, "edited", [{"op": "replace", "path": "/spec", "value": spec}], workspace.name)
+    workspace.await_settled("edited")
+    assert uids(workspace.ready_pods("edited")) == before, "a revert restarts nothing"
+
+
 def test_what_is_missing_is_named_and_it_goes_on_once_that_is_installed(workspace: Workspace) -> None:
     domains, sets = sorted(definitions(), key=lambda each: str(each["metadata"]["name"]))
     workspace.create(example(2))
@@ -50,9 +67,9 @@ def test_what_is_missing_is_named_and_it_goes_on_once_that_is_installed(workspac
             workspace.await_that("the set is made", lambda: only(workspace, LEADER_WORKER_SET))
 
 
-def await_missing(workspace: Workspace, what: str) -> None:
+def await_missing(workspace: Workspace, what: str, *, name: str = NAME) -> None:
     reason = names.REASON_CRD_MISSING
-    workspace.await_condition(NAME, names.CONDITION_PROGRESSING, status="False", reason=reason, contains=what)
+    workspace.await_condition(name, names.CONDITION_PROGRESSING, status="False", reason=reason, contains=what)
 
 
 def test_set_and_domain_stay_as_made_follow_replicas_and_go_with_the_object(workspace: Workspace) -> None:

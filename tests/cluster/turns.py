@@ -35,12 +35,22 @@ class Turns:
         self.begun = False
 
     @contextmanager
-    def turn(self, group: str) -> Iterator[None]:
-        """Let a test act on the cluster, beside the others of its run that name the same group."""
+    def turn(self, group: str | None, *, alone: bool = False) -> Iterator[None]:
+        """Let a test act on the cluster, beside the others of its run that name the same group; beside any for None.
+
+        One that goes quite alone lets all go first that wait: the more processes are through, the more can be done
+        meanwhile of what needs no turn.
+        """
         if not self.begun:
             self.run.enter_context(of_group(RUN, self.folder / "cluster-tests.lock"))
             self.begun = True
-        with of_group(group, self.folder / "cluster-tests-turn.lock"):
+        if group is None:
+            yield
+            return
+        with (
+            last(self.folder / "cluster-tests-others.lock", alone=alone),
+            of_group(group, self.folder / "cluster-tests-turn.lock"),
+        ):
             yield
 
     def end(self) -> None:
@@ -61,6 +71,17 @@ def of_group(group: str, lock: Path) -> Iterator[None]:
             seconds=LONGEST_SECONDS,
             state=lambda: f"{lock.read_text()} holds it",
         )
+        yield
+
+
+@contextmanager
+def last(lock: Path, *, alone: bool) -> Iterator[None]:
+    """Hold the lock alone, or with all others who aren't alone: from when they wait for their group's turn."""
+    with lock.open("a") as others:
+        if alone:
+            await_that(f"nobody else wants {lock}", lambda: _nobody_holds(others), seconds=LONGEST_SECONDS)
+        else:
+            fcntl.flock(others, fcntl.LOCK_SH)
         yield
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from waiting import await_that
 
 from specdecode_local import paths, process
 from specdecode_local.errors import LocalError
@@ -51,6 +52,12 @@ def test_a_changed_configuration_replaces_the_process(sleeper: Component, state:
     assert process.ensure(changed) is Outcome.RESTARTED
     assert process.alive_pid("sleeper") not in (None, first)
     assert (state / "sleeper.conf").read_text() == "new"
+
+
+def test_a_program_is_told_to_collect_garbage_seldom(sleeper: Component) -> None:
+    tells = "import os, time; print(os.environ['GOGC'], flush=True); time.sleep(60)"
+    process.ensure(replace(sleeper, argv=(sys.executable, "-c", tells)))
+    assert await_that("it tells", process.log_path("sleeper").read_text).strip() == process.GARBAGE
 
 
 def test_a_killed_process_is_started_again(sleeper: Component) -> None:
