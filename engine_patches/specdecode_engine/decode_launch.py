@@ -14,6 +14,7 @@ MIN_ROWS = 16
 """Rows of the smallest matrix product."""
 SHARED_BYTES = 227 * 1024
 """Shared memory that a program can have (sm_90)."""
+DEEPEST = 6
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,9 @@ def choose(call: Call, *, multiprocessors: int, chained: bool) -> Launch:
 
 
 def stages(call: Call, *, tile: int, resident: int = 1) -> int:
-    """The deepest pipeline whose tiles fit in shared memory beside the queries, `resident` programs a multiprocessor."""
+    """The deepest pipeline whose tiles fit in shared memory beside the queries, with `resident` programs on each
+    multiprocessor.
+    """
     queries = 2 * call.padded_rows * call.padded_head
     step = 2 * tile * call.padded_head * call.kv_bytes
     converted = 0 if call.kv_bytes > 1 else 4 * tile * call.padded_head

@@ -2,7 +2,7 @@
 
 Two launches.  Programs of the first each take a range of one sequence's visible keys and leave a partial output and
 the log of its sum of weights; the second weighs and adds them (Dao et al., Flash-Decoding, 2023; the softmax on the way
-is that of Milakov and Gimelshein, 2018).  The ranges of all sequences are alike in length, to a unit: long sequences get
+is that of Milakov and Gimelshein, 2018).  The ranges of all sequences are about alike in length: a long sequence gets
 more programs.  Every sum is taken in an order that only lengths determine, so equal inputs give equal bits.
 
 Nothing on the host depends on a device value, so the pair can be captured in a CUDA graph.
@@ -22,8 +22,10 @@ LOWEST = tl.constexpr(-1e38)
 """Below any score, and finite: a row that sees no key of a tile needs no case of its own."""
 REDUCED = 8192
 """Values that a program of the reduction holds at once."""
-MAX_PREFETCH = 32
-"""Lines of the block tables that a program asks for: with longer tables that would cost more than it saves."""
+LINE_ENTRIES = 32
+"""Entries of a block table in a line of the L2 cache."""
+MAX_PREFETCHED = 4096
+"""Lines of the block tables that are asked for ahead: with longer tables that would cost more than it saves."""
 
 
 @triton.jit
@@ -71,9 +73,7 @@ def _used(seq_len, programs, QUERY_LEN: tl.constexpr, WINDOW: tl.constexpr, UNIT
 @triton.jit
 def _prefetch(ptr):
     """Ask for the line at each address; nothing waits for it."""
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; // $0", "=r,l", [ptr], dtype=tl.int32, is_pure=False, pack=1
-    )
+    tl.inline_asm_elementwise("prefetch.global.L2 [$1]; // $0", "=r,l", [ptr], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @triton.jit
@@ -154,7 +154,7 @@ def _split_kernel(
     SOFTCAP: tl.constexpr,
     BY_BLOCK: tl.constexpr,
     MASK_EDGES: tl.constexpr,
-    PREFETCH: tl.constexpr,  # lines of the table that a program asks for
+    PREFETCH: tl.constexpr,
     COMPILED: tl.constexpr,  # not interpreted
     CHAINED: tl.constexpr,
 ):
@@ -165,10 +165,10 @@ def _split_kernel(
     programs = tl.num_programs(0)
     kv_head = tl.program_id(1)
 
-    if PREFETCH > 0:
+    if PREFETCH:
         # The table is on its way to the L2 cache while the lengths are read that say which part of it is needed.
-        line = (program * tl.num_programs(1) + kv_head) * PREFETCH + tl.arange(0, PREFETCH)
-        _prefetch(table_ptr + tl.minimum(line, table_lines - 1) * 32)
+        line = (program * tl.num_programs(1) + kv_head) * 32 + tl.arange(0, 32)
+        _prefetch(table_ptr + line % table_lines * 32)
 
     if SEQS == 1:
         seq = 0
@@ -176,9 +176,7 @@ def _split_kernel(
         seq_len = tl.load(seq_lens_ptr)
         used = _used(seq_len, programs, QUERY_LEN, WINDOW, UNIT, LEAST)
     else:
-        seq_lens, each, upto = _shares(
-            seq_lens_ptr, num_seqs, programs, QUERY_LEN, WINDOW, UNIT, LEAST, SEQS
-        )
+        seq_lens, each, upto = _shares(seq_lens_ptr, num_seqs, programs, QUERY_LEN, WINDOW, UNIT, LEAST, SEQS)
         seq = tl.sum((upto <= program).to(tl.int32), axis=0)
         mine = tl.arange(0, SEQS) == seq
         seq_len = tl.sum(tl.where(mine, seq_lens, 0), axis=0)
@@ -245,10 +243,7 @@ def _split_kernel(
         block = _block_of(table_row, start, key, last, BLOCK, TILE, UNIT, BY_BLOCK, COMPILED)
         slot = key % BLOCK
         there = (key >= lowest) & (key < end)
-        if HEAD == HEAD_PADDED:
-            loaded = there[:, None]
-        else:
-            loaded = there[:, None] & d_ok[None, :]
+        loaded = there[:, None] if HEAD == HEAD_PADDED else there[:, None] & d_ok[None, :]
         k_at = block * k_stride_0 + slot * k_stride_1 + kv_head * k_stride_2
         k = tl.load(k_ptr + k_at[:, None] + d[None, :], mask=loaded, other=0.0)
         v_at = block * v_stride_0 + slot * v_stride_1 + kv_head * v_stride_2
@@ -351,9 +346,7 @@ def _reduce_kernel(
 
     out = acc / tl.where(total > 0, total, 1.0)
     token = (seq * QUERY_LEN + row // GROUP).to(tl.int64)
-    tl.store(
-        out_ptr + token * out_stride_0 + head * out_stride_1 + d, out.to(out_ptr.dtype.element_ty), mask=d < HEAD
-    )
+    tl.store(out_ptr + token * out_stride_0 + head * out_stride_1 + d, out.to(out_ptr.dtype.element_ty), mask=d < HEAD)
 
 
 @dataclass(frozen=True)
@@ -369,7 +362,8 @@ class Scratch:
     def of(cls, call: Call, launch: Launch, device: torch.device) -> "Scratch":
         values, sums = scratch(call, launch)
         return cls(
-            torch.empty(values, dtype=torch.float32, device=device), torch.empty(sums, dtype=torch.float32, device=device)
+            torch.empty(values, dtype=torch.float32, device=device),
+            torch.empty(sums, dtype=torch.float32, device=device),
         )
 
 
@@ -433,8 +427,7 @@ def attend(
         "WINDOW": window,
         "CHAINED": launch.chained,
     }
-    lines = -(-block_table.shape[0] * block_table.stride(0) // 32)
-    prefetch = power_of_two(-(-lines // (launch.programs * call.kv_heads))) if launch.prefetched and q.is_cuda else 0
+    lines = triton.cdiv(block_table.shape[0] * block_table.stride(0), LINE_ENTRIES)
     _split_kernel[(launch.programs, call.kv_heads)](
         scratch_of.partial,
         scratch_of.log_sum,
@@ -467,7 +460,7 @@ def attend(
         SOFTCAP=softcap > 0,
         BY_BLOCK=launch.by_block,
         MASK_EDGES=launch.mask_edges,
-        PREFETCH=prefetch if prefetch <= MAX_PREFETCH else 0,
+        PREFETCH=launch.prefetched and q.is_cuda and lines <= MAX_PREFETCHED,
         COMPILED=q.is_cuda,
         num_warps=launch.warps,
         num_stages=launch.stages,
