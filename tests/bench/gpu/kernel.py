@@ -58,7 +58,9 @@ DEVICE_FAILED = 70
 """Exit code of a process whose device answers no more."""
 COMPARED_SECONDS = 3.0
 """Of each cell's time, kept for the comparison."""
-COMPILERS = 10
+OVERTIME_SECONDS = 90.0
+"""After which no further process is started."""
+COMPILERS = 12
 COMPILE_SECONDS = 100.0
 
 
@@ -372,6 +374,7 @@ def graph_of(call: Callable[[], None], flush: Callable[[], None]) -> Any:
     """PAIRS times a flush, then the call; it has run before, so nothing is compiled here."""
     import torch
 
+    flush()
     call()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -578,27 +581,32 @@ def measure(todo: Sequence[int], banned: Set[tuple[int, str]], until: float) -> 
         asked.compared(asked.best(told["multiprocessors"], share - COMPARED_SECONDS))
 
 
+def to_compile(multiprocessors: int) -> Iterator[tuple[Cell, Launch | None]]:
+    """Cells and launches of which no two are the same to the compiler; None: all that the cell is compared with."""
+    seen = set()
+    for cell in GRID:
+        shape = (cell.window, cell.q, cell.causal, decode_launch.power_of_two(cell.batch))
+        for launch in (None, *launches(cell, multiprocessors)):
+            key = (shape, launch and dataclasses.replace(launch, programs=0))
+            if key not in seen:
+                seen.add(key)
+                yield cell, launch
+
+
 def compile_share(share: int, of: int) -> None:
-    """Run each launch that `measure` will try first once, every `of`-th of them, so that it is compiled and cached."""
+    """Run each `of`-th of what `measure` will try once, so that it is compiled and cached."""
     import torch
 
     multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
-    seen, todo = set(), []
-    for cell in GRID:
-        power = decode_launch.power_of_two(cell.batch)
-        for launch in launches(cell, multiprocessors):
-            key = (cell.window, cell.q, cell.causal, power, dataclasses.replace(launch, programs=0))
-            if key not in seen:
-                seen.add(key)
-                todo.append((cell, launch))
-    given: dict[Cell, Inputs] = {}
-    for cell, launch in todo[share::of]:
-        if cell not in given:
-            given = {cell: inputs(cell)}
-        try:
-            ours(cell, given[cell], launch, torch.empty_like(given[cell].q))()
-        except Exception as exception:
-            print(said(exception), file=sys.stderr)
+    for cell, launch in list(to_compile(multiprocessors))[share::of]:
+        given = inputs(cell)
+        out = torch.empty_like(given.q)
+        mine = functools.partial(ours, cell, given, launch, out) if launch else None
+        for make in [mine] if mine else [make for _, make in others(cell, given, out)]:
+            try:
+                make()()
+            except Exception as exception:
+                print(said(exception), file=sys.stderr)
 
 
 # --- the process that was asked -------------------------------------------------------------------------------------
@@ -661,7 +669,7 @@ def record(out: Path, minutes: float) -> None:
     print(f"compiled in {time.time() - begun:.0f} s", flush=True)
     todo, banned = list(range(len(GRID))), set[tuple[int, str]]()
     until = begun + 60 * minutes
-    while todo:
+    while todo and time.time() < until + OVERTIME_SECONDS:
         arguments = {"todo": todo, "banned": sorted(banned), "until": until}
         command = [sys.executable, "-m", "bench.gpu.kernel", "--measure", json.dumps(arguments)]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -675,14 +683,13 @@ def record(out: Path, minutes: float) -> None:
                 todo.remove(line["cell"])
                 print(row(GRID[line["cell"]], line, None), flush=True)
         code = process.wait()
-        if not todo:
-            return
-        print(f"the process that asks the GPU ended with {code} at {last}", flush=True)
-        raw.add(file, {"ended": code, "at": last})
-        if last is None or last in banned or last[1] == "final":
-            todo.remove(last[0] if last else todo[0])
-        if last is not None:
+        if todo:
+            print(f"the process that asks the GPU ended with {code} at {last}", flush=True)
+            raw.add(file, {"ended": code, "at": last})
+        if last is not None and last[0] in todo and last not in banned:
             banned.add(last)
+        elif todo:
+            todo.pop(0)
 
 
 def _median(final: Mapping[str, Sequence[float]], names: Sequence[str]) -> float | None:
