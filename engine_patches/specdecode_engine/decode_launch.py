@@ -15,6 +15,7 @@ MIN_ROWS = 16
 SHARED_BYTES = 227 * 1024
 """Shared memory that a program can have (sm_90)."""
 DEEPEST = 6
+"""Stages, at most."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +121,12 @@ def choose(call: Call, *, multiprocessors: int, chained: bool) -> Launch:
     )
 
 
-def stages(call: Call, *, tile: int, resident: int = 1) -> int:
-    """The deepest pipeline whose tiles fit in shared memory beside the queries, with `resident` programs on each
-    multiprocessor.
-    """
+def stages(call: Call, *, tile: int) -> int:
+    """The deepest pipeline whose tiles fit in shared memory beside the queries."""
     queries = 2 * call.padded_rows * call.padded_head
     step = 2 * tile * call.padded_head * call.kv_bytes
     converted = 0 if call.kv_bytes > 1 else 4 * tile * call.padded_head
-    return max(2, min(DEEPEST, (SHARED_BYTES // resident - queries - converted) // step))
+    return max(2, min(DEEPEST, (SHARED_BYTES - queries - converted) // step))
 
 
 def scratch(call: Call, launch: Launch) -> tuple[int, int]:
