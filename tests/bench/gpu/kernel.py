@@ -586,7 +586,8 @@ def to_compile(multiprocessors: int) -> Iterator[tuple[Cell, Launch | None]]:
     seen = set()
     for cell in GRID:
         shape = (cell.window, cell.q, cell.causal, decode_launch.power_of_two(cell.batch))
-        for launch in (None, *launches(cell, multiprocessors)):
+        rule, *rest = launches(cell, multiprocessors)
+        for launch in (None, rule, *rest, *finer(rule, cell, multiprocessors)):
             key = (shape, launch and dataclasses.replace(launch, programs=0))
             if key not in seen:
                 seen.add(key)
