@@ -48,9 +48,9 @@ def _shares(
     LEAST: tl.constexpr,
     SEQS: tl.constexpr,
 ):
-    """(lengths, programs that work on each, programs up to and with it), for all sequences: [SEQS] each.
+    """(units a program takes, and for all sequences, [SEQS] each: lengths, programs on it, programs up to and with it).
 
-    No range is longer than `share`, the shortest for which `programs` are enough: sequences of u units need
+    The share is the least for which `programs` are enough: sequences of u units need
     sum(ceil(u / share)) <= (sum(u) - busy) // share + busy.
     """
     seq = tl.arange(0, SEQS)
@@ -59,15 +59,13 @@ def _shares(
     busy = tl.sum((units > 0).to(tl.int32), axis=0)
     share = tl.maximum((tl.sum(units, axis=0) - busy) // (programs - busy + 1) + 1, LEAST // UNIT)
     used = (units + share - 1) // share
-    return seq_lens, used, tl.cumsum(used, axis=0)
+    return share, seq_lens, used, tl.cumsum(used, axis=0)
 
 
 @triton.jit
-def _used(seq_len, programs, QUERY_LEN: tl.constexpr, WINDOW: tl.constexpr, UNIT: tl.constexpr, LEAST: tl.constexpr):
-    """`_shares` of a batch of one: the programs that work."""
-    _, units = _visible_units(seq_len, QUERY_LEN, WINDOW, UNIT)
-    share = tl.maximum((units + programs - 1) // programs, LEAST // UNIT)
-    return (units + share - 1) // share
+def _share(units, programs, UNIT: tl.constexpr, LEAST: tl.constexpr):
+    """The same for a batch of one."""
+    return tl.maximum((units + programs - 1) // programs, LEAST // UNIT)
 
 
 @triton.jit
@@ -174,13 +172,11 @@ def _split_kernel(
         seq = 0
         part = program
         seq_len = tl.load(seq_lens_ptr)
-        used = _used(seq_len, programs, QUERY_LEN, WINDOW, UNIT, LEAST)
     else:
-        seq_lens, each, upto = _shares(seq_lens_ptr, num_seqs, programs, QUERY_LEN, WINDOW, UNIT, LEAST, SEQS)
+        share, seq_lens, each, upto = _shares(seq_lens_ptr, num_seqs, programs, QUERY_LEN, WINDOW, UNIT, LEAST, SEQS)
         seq = tl.sum((upto <= program).to(tl.int32), axis=0)
         mine = tl.arange(0, SEQS) == seq
         seq_len = tl.sum(tl.where(mine, seq_lens, 0), axis=0)
-        used = tl.sum(tl.where(mine, each, 0), axis=0)
         part = program - tl.sum(tl.where(mine, upto - each, 0), axis=0)
 
     row = tl.arange(0, ROWS)
@@ -196,12 +192,13 @@ def _split_kernel(
         other=0.0,
     )
 
-    if part >= used:
-        return
-
     first, units = _visible_units(seq_len, QUERY_LEN, WINDOW, UNIT)
-    begin = (first + units * part // used) * UNIT
-    end = tl.minimum((first + units * (part + 1) // used) * UNIT, seq_len)
+    if SEQS == 1:
+        share = _share(units, programs, UNIT, LEAST)
+    if part * share >= units:
+        return
+    begin = (first + part * share) * UNIT
+    end = tl.minimum(begin + share * UNIT, seq_len)
 
     # Keys that a row sees: from low to below high.  Those before `lowest` no row sees, and they may be gone.
     position = seq_len - QUERY_LEN + query
@@ -252,7 +249,7 @@ def _split_kernel(
         s = tl.dot(q, tl.trans(k.to(q.dtype)))
         if SOFTCAP:
             x = s * (scale * k_scale / softcap)
-            s = softcap * (1.0 - 2.0 / (1.0 + tl.exp2(2.0 * LOG2E * x)))
+            s = (1.0 - 2.0 / (1.0 + tl.exp2(x * (2.0 * LOG2E)))) * softcap
         elif slopes_ptr is not None:
             s *= scale * k_scale
         if slopes_ptr is not None:
@@ -318,9 +315,11 @@ def _reduce_kernel(
         total = total + 1.0
     if SEQS == 1:
         before = 0
-        used = _used(tl.load(seq_lens_ptr), programs, QUERY_LEN, WINDOW, UNIT, LEAST)
+        _, units = _visible_units(tl.load(seq_lens_ptr), QUERY_LEN, WINDOW, UNIT)
+        share = _share(units, programs, UNIT, LEAST)
+        used = (units + share - 1) // share
     else:
-        _, each, upto = _shares(seq_lens_ptr, num_seqs, programs, QUERY_LEN, WINDOW, UNIT, LEAST, SEQS)
+        _, _, each, upto = _shares(seq_lens_ptr, num_seqs, programs, QUERY_LEN, WINDOW, UNIT, LEAST, SEQS)
         mine = tl.arange(0, SEQS) == seq
         used = tl.sum(tl.where(mine, each, 0), axis=0)
         before = tl.sum(tl.where(mine, upto - each, 0), axis=0)
