@@ -24,6 +24,10 @@ class Case:
     head_size: int = 32
     dtype: torch.dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
     seed: int = 0
+    kv_dtype: torch.dtype | None = None
+    """None: as the queries; else keys and values have scales."""
+    softcap: float = 0.0
+    alibi: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,11 @@ class Inputs:
     cu_query_lens: torch.Tensor
     seq_lens: torch.Tensor
     sinks: torch.Tensor | None
+    slopes: torch.Tensor | None = None
+    """[query heads] float32 of ALiBi"""
+    k_scale: torch.Tensor | None = None
+    """[1] float32: what a stored key is times it"""
+    v_scale: torch.Tensor | None = None
 
 
 def inputs(case: Case) -> Inputs:
@@ -60,14 +69,18 @@ def inputs(case: Case) -> Inputs:
         k[last, used:], v[last, used:] = math.nan, math.nan
         at += blocks
     count = len(case.seq_lens)
+    scaled = case.kv_dtype is not None
     return Inputs(
         q=rand(count * case.query_len, case.query_heads, case.head_size),
-        k=k,
-        v=v,
+        k=k.to(case.kv_dtype or case.dtype),
+        v=v.to(case.kv_dtype or case.dtype),
         block_table=table.to(DEVICE),
         cu_query_lens=(torch.arange(count + 1, dtype=torch.int32) * case.query_len).to(DEVICE),
         seq_lens=torch.tensor(case.seq_lens, dtype=torch.int32, device=DEVICE),
         sinks=rand(case.query_heads) if case.sinks else None,
+        slopes=rand(case.query_heads).float() / 64 if case.alibi else None,
+        k_scale=torch.tensor([0.5], device=DEVICE) if scaled else None,
+        v_scale=torch.tensor([2.0], device=DEVICE) if scaled else None,
     )
 
 
@@ -87,12 +100,18 @@ def reference(case: Case, given: Inputs) -> torch.Tensor:
                 visible &= (slots - position).abs() < case.window
             token = row * case.query_len + index
             scores = torch.einsum("hd,khd->hk", given.q[token].double(), keys) / math.sqrt(case.head_size)
+            if given.k_scale is not None:
+                scores *= given.k_scale.double()
+            if case.softcap:
+                scores = case.softcap * torch.tanh(scores / case.softcap)
+            if given.slopes is not None:
+                scores += given.slopes.double()[:, None] * (slots - (length - case.query_len))
             scores = scores.masked_fill(~visible, -math.inf)
             if given.sinks is not None:
                 scores = torch.cat([scores, given.sinks.double()[:, None]], dim=1)
             weights = scores.softmax(dim=1)[:, :length]
             out[token] = torch.einsum("hk,khd->hd", weights, values)
-    return out
+    return out if given.v_scale is None else out * given.v_scale.double()
 
 
 @dataclass(frozen=True)
