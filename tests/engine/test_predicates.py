@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import wheels
 
-from specdecode_engine import first_step, prefix_tail, replay, splitkv, toggles
+from specdecode_engine import first_step, prefix_tail, replay, shared_mamba, splitkv, toggles
 from specdecode_engine.errors import Refused
 from specdecode_engine.splitkv import NOT_SPLIT, Split
 
@@ -89,6 +89,28 @@ def test_the_first_step_is_refreshed_in_the_graph_only_where_that_is_complete(
     assert first_step.is_refreshed_in_graph(speculator(*builders, **settings)) is refreshed
     monkeypatch.setattr(first_step, "ENABLED", False)
     assert first_step.is_refreshed_in_graph(speculator(*builders, **settings)) is False
+
+
+class Mamba2AttentionMetadataBuilder(SimpleNamespace): ...
+
+
+class GDNAttentionMetadataBuilder(SimpleNamespace): ...
+
+
+@pytest.mark.parametrize(
+    ("builder", "enabled", "shares"),
+    [
+        (Mamba2AttentionMetadataBuilder(use_replayssm=False), True, True),
+        (Mamba2AttentionMetadataBuilder(use_replayssm=False), False, False),
+        (Mamba2AttentionMetadataBuilder(use_replayssm=True), True, False),
+        (GDNAttentionMetadataBuilder(use_replayssm=False), True, False),
+    ],
+)
+def test_only_mamba_2_without_replayssm_shares_its_metadata(
+    builder: object, enabled: bool, shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_mamba, "ENABLED", enabled)
+    assert shared_mamba.may_share(builder) is shares
 
 
 def launch(stock: bool, split: Split, **changed: Any) -> tuple[bool, int]:
