@@ -23,7 +23,7 @@ OURS = {
     "uniform-mamba-metadata",
     "telemetry",
 }
-BEYOND = {"0.30.0": set(), "0.33.0": {"shared-mamba-metadata"}}
+BEYOND = {"0.30.0": set(), "0.33.0": {"shared-mamba-metadata", "skip-target-rebuild"}}
 UPSTREAM = {"0.30.0": set(), "0.33.0": {"mtp-fused-metadata", "prefix-cache-tail", "skip-draft-rebuild"}}
 
 
