@@ -45,20 +45,28 @@ def is_uniform_decode(batch: Any, longest: int) -> bool:
     return batch.max_query_len is None and not batch.has_prefill and int(batch.num_scheduled_tokens.max()) <= longest
 
 
-def keeps_nothing(builder: Any) -> bool:
-    """Whether a build writes to no buffer that a graph reads.
+def keeps_nothing(group: Any) -> bool:
+    """Whether a build for this AttentionGroup writes to no buffer that a graph reads.
 
-    By exact class.  Triton's metadata points at persistent inputs, unless R-SWA stages prefix lengths.
+    By exact class.  Triton's metadata points at persistent inputs, unless R-SWA stages prefix lengths or the block
+    table is mapped to smaller blocks.
     """
-    return type(builder).__name__ == "TritonAttentionMetadataBuilder" and builder.rswa_window is None
+    builder = group.get_metadata_builder(0)
+    return (
+        type(builder).__name__ == "TritonAttentionMetadataBuilder"
+        and builder.rswa_window is None
+        and group.kernel_block_size is None
+    )
 
 
-def keeps_states(builder: Any) -> bool:
-    """Whether a build writes state indices and accepted tokens alone: Mamba-2's under speculation, no ReplaySSM."""
+def keeps_states(group: Any) -> bool:
+    """Whether it writes state indices and accepted tokens alone: Mamba-2's under speculation, without ReplaySSM."""
+    builder = group.get_metadata_builder(0)
     return (
         type(builder).__name__ == "Mamba2AttentionMetadataBuilder"
         and builder.use_spec_decode
         and not builder.use_replayssm
+        and group.kernel_block_size is None
     )
 
 
@@ -67,9 +75,11 @@ class States:
     """The buffers of a model's Mamba groups, all laid out alike."""
 
     groups: Groups
+    ids: tuple[int, ...]
+    """KV group of each builder."""
     builders: tuple[Any, ...]
-    tables: dict[int, int]
-    """KV group of each builder -> address of its block table, which is there to stay."""
+    tables: tuple[int, ...]
+    """Address of each one's block table, which is there to stay."""
     pointers: Any
     """[3, builders] int64, on the device: addresses of block tables, state indices and accepted tokens."""
 
@@ -77,8 +87,8 @@ class States:
         """Whether builders and tables are still those that the addresses were taken from."""
         return (
             self.groups is groups
-            and groups[next(iter(self.tables))][0].get_metadata_builder(0) is self.builders[0]
-            and all(block_tables[id].data_ptr() == address for id, address in self.tables.items())
+            and groups[self.ids[0]][0].get_metadata_builder(0) is self.builders[0]
+            and tuple(block_tables[id].data_ptr() for id in self.ids) == self.tables
         )
 
 
@@ -89,22 +99,21 @@ def find(groups: Groups, block_tables: Sequence[Any]) -> States | None:
     """
     import torch
 
-    every = [(id, group, group.get_metadata_builder(0)) for id, of in enumerate(groups) for group in of]
-    mamba = {id: builder for id, _, builder in every if keeps_states(builder)}
-    known = all(keeps_states(builder) or keeps_nothing(builder) for _, _, builder in every)
-    mapped = any(group.kernel_block_size is not None for _, group, _ in every)
-    layouts = {
-        (block_tables[id].dtype, block_tables[id].stride(), builder.kv_cache_spec.block_size)
-        for id, builder in mamba.items()
-    }
-    if not known or mapped or len(layouts) != 1 or len(mamba) < sum(keeps_states(builder) for _, _, builder in every):
+    every = [(id, group) for id, of in enumerate(groups) for group in of]
+    mamba = [(id, group.get_metadata_builder(0)) for id, group in every if keeps_states(group)]
+    if not mamba or not all(keeps_states(group) or keeps_nothing(group) for _, group in every):
         return None
-    addresses = {id: block_tables[id].data_ptr() for id in mamba}
-    states = [builder.state_indices_tensor_d.data_ptr() for builder in mamba.values()]
-    accepted = [builder.decode_num_accepted_tokens.data_ptr() for builder in mamba.values()]
-    device = block_tables[next(iter(mamba))].device
-    pointers = torch.tensor([[*addresses.values()], states, accepted], dtype=torch.int64, device=device)
-    return States(groups, tuple(mamba.values()), addresses, pointers)
+    ids, builders = zip(*mamba, strict=True)
+    tables = [block_tables[id] for id in ids]
+    layouts = {(table.dtype, *table.stride()) for table in tables}
+    blocks = {builder.kv_cache_spec.block_size for builder in builders}
+    if layouts != {(torch.int32, tables[0].stride(0), 1)} or len(blocks) > 1:
+        return None
+    addresses = tuple(table.data_ptr() for table in tables)
+    states = [builder.state_indices_tensor_d.data_ptr() for builder in builders]
+    accepted = [builder.decode_num_accepted_tokens.data_ptr() for builder in builders]
+    pointers = torch.tensor([addresses, states, accepted], dtype=torch.int64, device=tables[0].device)
+    return States(groups, ids, builders, addresses, pointers)
 
 
 class TargetReplay:
@@ -141,7 +150,7 @@ def _write(of: States, batch: Any, block_tables: Sequence[Any], accepted: Any) -
 
     states.refresh(
         of.pointers,
-        block_table=block_tables[next(iter(of.tables))],
+        block_table=block_tables[of.ids[0]],
         seq_lens=batch.seq_lens,
         requests=batch.idx_mapping,
         accepted=accepted,
