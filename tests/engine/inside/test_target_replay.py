@@ -42,7 +42,7 @@ class Model:
         self.state = object.__new__(MambaHybridModelState)
         self.state.__dict__.update(
             vllm_config=config,
-            max_model_len=mamba.BLOCK_SIZE * (BLOCKS - SPEC_TOKENS),
+            model_config=SimpleNamespace(max_model_len=mamba.BLOCK_SIZE * (BLOCKS - SPEC_TOKENS)),
             num_accepted_tokens_gpu=torch.zeros(MAX_REQS, dtype=torch.int32, device=DEVICE),
             recoverssm=None,
             _align_mode=True,
@@ -147,7 +147,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Model:
 
 
 @given(batch=decodes(), again=decodes())
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_every_buffer_has_the_value_of_the_releases_build(batch: SimpleNamespace, again: SimpleNamespace) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(target_replay, "ENABLED", False)
