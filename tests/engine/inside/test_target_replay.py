@@ -126,7 +126,9 @@ def decodes(draw: st.DrawFn) -> SimpleNamespace:
     query_lens = draw(st.lists(st.integers(1, QUERY), min_size=rows, max_size=rows))
     return SimpleNamespace(
         query_lens=query_lens,
-        seq_lens=[length + draw(st.integers(0, mamba.BLOCK_SIZE * (BLOCKS - SPEC_TOKENS - 1))) for length in query_lens],
+        seq_lens=[
+            length + draw(st.integers(0, mamba.BLOCK_SIZE * (BLOCKS - SPEC_TOKENS - 1))) for length in query_lens
+        ],
         prefilling=[False] * rows,
         requests=draw(st.permutations(range(MAX_REQS)))[:rows],
         pads=draw(st.integers(0, MAX_REQS - rows)),
