@@ -91,6 +91,27 @@ class States:
             and tuple(block_tables[id].data_ptr() for id in self.ids) == self.tables
         )
 
+    def fit(self, batch: Any, *, capture: bool) -> bool:
+        """Whether the buffers have the batch's rows, and all of them are decodes; those of a capture are."""
+        builder = self.builders[0]
+        return batch.num_reqs_after_padding <= builder.decode_cudagraph_max_bs and (
+            capture or is_uniform_decode(batch, builder.reorder_batch_threshold)
+        )
+
+    def write(self, batch: Any, block_tables: Sequence[Any], accepted: Any) -> None:
+        """State indices and accepted tokens of every row, for all groups."""
+        from specdecode_engine.kernels import states
+
+        states.refresh(
+            self.pointers,
+            block_table=block_tables[self.ids[0]],
+            seq_lens=batch.seq_lens,
+            requests=batch.idx_mapping,
+            accepted=accepted,
+            block_size=self.builders[0].kv_cache_spec.block_size,
+            slots=self.builders[0].state_indices_tensor_d.shape[1],
+        )
+
 
 def find(groups: Groups, block_tables: Sequence[Any]) -> States | None:
     """The states of these KV groups; None if a build writes more, or if they are not laid out alike.
@@ -124,37 +145,26 @@ class TargetReplay:
         self.applies = ENABLED and applies(state)
         self.states: States | None = None
 
-    def refresh(self, batch: Any, *, full: bool, groups: Groups, block_tables: Sequence[Any], accepted: Any) -> bool:
-        """Write what this step's graph reads.  False, with nothing written, if the release has to build.
+    def refresh(
+        self, batch: Any, *, full: bool, capture: bool, groups: Groups, block_tables: Sequence[Any], accepted: Any
+    ) -> bool:
+        """Write what this step's graph reads.  False if the release has to build.
+
+        A capture is always built, but first addresses are taken and the launch is compiled: no served step does that.
 
         Args:
             batch: vLLM's InputBatch.
-            full: The step replays a FULL graph; a capture does not.
+            full: The step replays a FULL graph.
+            capture: Its metadata is to be captured in one.
             groups: The model runner's.
             block_tables: [rows with padding, blocks] int32 of each KV group.
             accepted: [requests] int32, tokens that each request's last draft emitted.
         """
-        if not (self.applies and full):
+        if not (self.applies and (full or capture)):
             return False
         if self.states is None or not self.states.are_of(groups, block_tables):
             self.states = find(groups, block_tables)
-        return self.states is not None and _write(self.states, batch, block_tables, accepted)
-
-
-def _write(of: States, batch: Any, block_tables: Sequence[Any], accepted: Any) -> bool:
-    builder = of.builders[0]
-    fits = batch.num_reqs_after_padding <= builder.decode_cudagraph_max_bs
-    if not (fits and is_uniform_decode(batch, builder.reorder_batch_threshold)):
-        return False
-    from specdecode_engine.kernels import states
-
-    states.refresh(
-        of.pointers,
-        block_table=block_tables[of.ids[0]],
-        seq_lens=batch.seq_lens,
-        requests=batch.idx_mapping,
-        accepted=accepted,
-        block_size=builder.kv_cache_spec.block_size,
-        slots=builder.state_indices_tensor_d.shape[1],
-    )
-    return True
+        if self.states is None or not self.states.fit(batch, capture=capture):
+            return False
+        self.states.write(batch, block_tables, accepted)
+        return not capture

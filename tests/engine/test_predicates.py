@@ -168,7 +168,7 @@ def test_a_batch_of_decodes_is_one_without_prefill_or_unknown_lengths(changed: d
 def test_nothing_is_refreshed_when_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_replay, "ENABLED", False)
     off = target_replay.TargetReplay(model_state())
-    assert not off.refresh(None, full=True, groups=[], block_tables=[], accepted=None)
+    assert not off.refresh(None, full=True, capture=True, groups=[], block_tables=[], accepted=None)
     assert off.states is None
 
 

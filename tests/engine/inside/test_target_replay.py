@@ -193,6 +193,14 @@ def test_any_other_step_is_built(
     assert model.prepare(batch(**changed), mode, **more).keys() == {f"layer {id}" for id in range(len(model.groups))}
 
 
+def test_a_capture_takes_the_addresses_that_replays_use(model: Model) -> None:
+    model.prepare(batch(), CUDAGraphMode.NONE, for_capture=True)
+    taken = model.state.target_replay.states
+    assert model.prepare(batch()) == {}
+    assert taken is not None
+    assert model.state.target_replay.states is taken
+
+
 class OtherBuilder(TritonAttentionMetadataBuilder): ...
 
 
