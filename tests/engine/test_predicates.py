@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import wheels
 
-from specdecode_engine import first_step, prefix_tail, replay, splitkv, toggles
+from specdecode_engine import first_step, prefix_tail, replay, shared_mamba, splitkv, target_replay, toggles
 from specdecode_engine.errors import Refused
 from specdecode_engine.splitkv import NOT_SPLIT, Split
 
@@ -89,6 +89,87 @@ def test_the_first_step_is_refreshed_in_the_graph_only_where_that_is_complete(
     assert first_step.is_refreshed_in_graph(speculator(*builders, **settings)) is refreshed
     monkeypatch.setattr(first_step, "ENABLED", False)
     assert first_step.is_refreshed_in_graph(speculator(*builders, **settings)) is False
+
+
+class Mamba2AttentionMetadataBuilder(SimpleNamespace): ...
+
+
+class GDNAttentionMetadataBuilder(SimpleNamespace): ...
+
+
+@pytest.mark.parametrize(
+    ("builder", "enabled", "shares"),
+    [
+        (Mamba2AttentionMetadataBuilder(use_replayssm=False), True, True),
+        (Mamba2AttentionMetadataBuilder(use_replayssm=False), False, False),
+        (Mamba2AttentionMetadataBuilder(use_replayssm=True), True, False),
+        (GDNAttentionMetadataBuilder(use_replayssm=False), True, False),
+    ],
+)
+def test_only_mamba_2_without_replayssm_shares_its_metadata(
+    builder: object, enabled: bool, shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_mamba, "ENABLED", enabled)
+    assert shared_mamba.may_share(builder) is shares
+
+
+class MambaHybridModelState(SimpleNamespace): ...
+
+
+def model_state(*, kind: type[SimpleNamespace] = MambaHybridModelState, **changed: object) -> Any:
+    """One to which `skip-target-rebuild` applies, but for what is changed."""
+    settings = {"method": "dspark", "kv_transfer_config": None, "mode": "align", "dcp": 1, "pcp": 1, **changed}
+    config = SimpleNamespace(
+        speculative_config=settings["method"] and SimpleNamespace(method=settings["method"]),
+        kv_transfer_config=settings["kv_transfer_config"],
+        cache_config=SimpleNamespace(mamba_cache_mode=settings["mode"]),
+        parallel_config=SimpleNamespace(
+            decode_context_parallel_size=settings["dcp"], prefill_context_parallel_size=settings["pcp"]
+        ),
+    )
+    return kind(vllm_config=config)
+
+
+@pytest.mark.parametrize("method", ["dflash", "dspark"])
+def test_a_target_is_not_rebuilt_where_only_the_graph_reads_it(method: str) -> None:
+    assert target_replay.applies(model_state(method=method))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": SimpleNamespace},
+        {"method": None},
+        {"method": "mtp"},
+        {"method": "an_unknown_one"},
+        {"kv_transfer_config": object()},
+        {"mode": "none"},
+        {"mode": "all"},
+        {"dcp": 2},
+        {"pcp": 2},
+    ],
+    ids=str,
+)
+def test_a_target_is_rebuilt_wherever_somebody_else_may_read_it(changed: dict[str, Any]) -> None:
+    assert not target_replay.applies(model_state(**changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "uniform"),
+    [({}, True), ({"has_prefill": True}, False), ({"max_query_len": 4}, False), ({"longest_query": 5}, False)],
+    ids=str,
+)
+def test_a_batch_of_decodes_is_one_without_prefill_or_unknown_lengths(changed: dict[str, Any], uniform: bool) -> None:
+    asked = {"max_query_len": None, "has_prefill": False, "longest_query": 4, **changed}
+    batch = SimpleNamespace(**asked, num_scheduled_tokens=SimpleNamespace(max=lambda: asked["longest_query"]))
+    assert target_replay.is_uniform_decode(batch, longest=4) is uniform
+
+
+def test_nothing_is_refreshed_when_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_replay, "ENABLED", False)
+    off = target_replay.TargetReplay(model_state())
+    assert not off.refresh(None, full=True, capture=True, groups=[], block_tables=[], accepted=None)
+    assert off.states is None
 
 
 def launch(stock: bool, split: Split, **changed: Any) -> tuple[bool, int]:
