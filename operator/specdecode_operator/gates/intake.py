@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from specdecode_operator.gates.arrays import Flags, Floats
 from specdecode_operator.gates.course import Trays
+from specdecode_operator.gates.estimate import Sides
 from specdecode_operator.gates.plan import Baseline, Plan, Span
 from specdecode_operator.gates.quantiles import quantile
 from specdecode_operator.gates.rules import LARGEST
@@ -88,6 +89,8 @@ class Intake:
     """[pods, windows]: requests finished."""
     rows: Mapping[tuple[str, str], tuple[tuple[int, int, Sample], ...]] = field(repr=False)
     """(pod, window, sample) by metric and step."""
+    started: Floats = field(repr=False)
+    """[pods]: when the first process started that has a fit sample, in seconds since the epoch; else infinite."""
     gateway: Mapping[str, Floats] = field(repr=False)
     """[windows] by revision: what the gateway sent."""
 
@@ -95,6 +98,13 @@ class Intake:
     def stable(self) -> Flags:
         """[pods]"""
         return np.array([pod.revision == self.plan.stable.revision for pod in self.pods], bool)
+
+    @cached_property
+    def sides(self) -> Sides:
+        """Which pods are compared."""
+        fresh = self.plan.fresh
+        against = self.stable if fresh is None else self.stable & (self.started >= fresh.since)
+        return Sides(self.stable, against)
 
     def series(self, metric: str, step: str, known: Iterable[str] = ()) -> Series:
         """Arrays of a metric; its buckets are the `known` ones, then others that were seen. Spent windows count 0."""
@@ -179,12 +189,14 @@ def take_in(plan: Plan, samples: Iterable[Sample], *, through: int | None = None
     place = {pod.uid: index for index, pod in enumerate(pods)}
     spent = np.full((len(pods), elapsed), "", dtype="U32")
     requests = np.zeros((len(pods), elapsed))
+    started = np.full(len(pods), np.inf)
     rows: defaultdict[tuple[str, str], list[tuple[int, int, Sample]]] = defaultdict(list)
     for window, sample in by_pod:
         pod = place[sample.pod_uid]
         rows[sample.metric, sample.step].append((pod, window, sample))
         flag = _spending(sample)
         spent[pod, window] = max(str(spent[pod, window]), flag)
+        started[pod] = started[pod] if flag else min(started[pod], sample.start_time)
         if sample.requests is not None and 0 <= sample.requests <= LARGEST:
             requests[pod, window] = max(requests[pod, window], sample.requests)
     for pod, window in _restarts(place, by_pod):
@@ -197,6 +209,7 @@ def take_in(plan: Plan, samples: Iterable[Sample], *, through: int | None = None
         spent=spent,
         requests=requests,
         rows={key: tuple(found) for key, found in rows.items()},
+        started=started,
         gateway=_gateway(plan, ours, elapsed),
     )
 
