@@ -93,6 +93,12 @@ class Rollout(Model):
         description="Steps of a canary. Early ones can only stop it; the last one decides.",
         json_schema_extra=atomic(),
     )
+    baseline: Literal["stable", "fresh"] = Field(
+        default="stable",
+        description="What a candidate is compared with. stable: all stable slots. fresh: stable slots that are "
+        "restarted for it, one with each of its own, so that cold caches and a short uptime don't pass for a "
+        "regression.",
+    )
     alpha: Percent = Field(
         default="1%", description="One-sided error of a wrong Pass, and of a wrong Fail, over the whole run."
     )

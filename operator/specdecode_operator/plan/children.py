@@ -128,6 +128,12 @@ class Children:
             meta = {"uid": pod.uid, "annotations": {names.ANNOTATION_DELETION_COST: str(NEXT_TO_GO)}}
             yield Patch("v1", "Pod", pod.name, {"metadata": meta}, "marks the slot that moves next")
 
+    def restart(self, slot: Slot | None) -> Iterator[Action]:
+        """The end of the pod that a slot is restarted by; of a replica that spans nodes, the leader takes all along."""
+        if slot is not None:
+            pod = slot.leader
+            yield Delete("v1", "Pod", pod.name, pod.uid, "restarts a stable slot for the candidate to be compared with")
+
     def removals(self) -> Iterator[Action]:
         """What a revision without slots leaves behind, and history beyond what is kept."""
         routed = self.view.revisions if self.view else frozenset()

@@ -134,8 +134,9 @@ def _plan_revisions(
     as_it_is = {r: arm.replicas for r, arm in it.arms.items()}
     move = Move(as_it_is) if missing_api else _move(it, goal, course, view)
     attested = tuple(attestation.marks(it.arms.values()))
+    restart = course.restart if course else None
     if attestation.changes_who_serves(attested):
-        move = replace(move, replicas=as_it_is, done=False, again=it.now + SOON)
+        move, restart = replace(move, replicas=as_it_is, done=False, again=it.now + SOON), None
     weights = _weights(it, move, traffic.entered(view, it.desired.status) if view else None, settle)
     route = httproute.build(owner, road, weights) if routes and road else None
     it = replace(
@@ -163,6 +164,7 @@ def _plan_revisions(
         *children.budget(floor, spec.replicas, frozen.get(cast.target)),
         *children.monitor(it.desired),
         *children.marks(move.mark),
+        *children.restart(restart),
         *attested,
         *children.removals(),
     )

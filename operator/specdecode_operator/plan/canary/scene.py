@@ -49,6 +49,11 @@ class Scene:
         return self.desired.spec.replicas
 
     @property
+    def min_available(self) -> int:
+        """Slots that must go on serving."""
+        return min(self.desired.spec.min_available_or_default, self.replicas)
+
+    @property
     def start_limit(self) -> timedelta:
         """How long a pod of this profile may take to get ready."""
         probe = self.profile.startup
