@@ -236,9 +236,10 @@ def registered(asked: Asked, nodes: list[str]) -> RunPlan:
             name=asked.name,
             run=asked.run,
             role=role,  # type: ignore[arg-type]
-            stable=asked.stable.model_copy(update={"pods": asked.stable.pods - step.slots}),
+            stable=asked.stable.model_copy(update={"pods": asked.left(step.slots)}),
             candidate=asked.candidate.model_copy(update={"pods": step.slots}),
             trays=tuple(Tray(node=node) for node in nodes),
+            unseen_trays=asked.surge > 0,
             windows=Windows(start=0, seconds=asked.window, planned=planned_windows(step, asked.window, last=last)),
             fresh=Fresh(since=0, pods=step.slots) if asked.fresh else None,
             errors=step_errors(asked.alpha, asked.alpha, role=role, guards=len(asked.steps) - 1),  # type: ignore[arg-type]

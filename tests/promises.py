@@ -117,7 +117,7 @@ def check_what_is_given_up(fleet: Fleet, revision: str, have: int, will: int) ->
     spec, replicas = fleet.parsed().spec, fleet.replicas()
     others = occupied(fleet, but=revision)
     check_capacity(fleet, revision, have, will)
-    too_many = sum(replicas.values()) + sum(left_behind(fleet).values()) > spec.replicas
+    too_many = sum(replicas.values()) + sum(left_behind(fleet).values()) > spec.replicas + surge(fleet)
     assert too_many or not (wanted(fleet, revision) or is_refused(fleet)), "a slot goes, and the spec gives no reason"
     if not too_many:
         check_target_before_next(fleet)
@@ -153,7 +153,13 @@ def check_what_is_taken(fleet: Fleet, revision: str, have: int, will: int, *, an
     if anew and will <= sum(not terminating(pod) for pod in fleet.pods_of(revision)):
         return  # It adopts what was left behind.
     own = have if anew or not others else max(have, len(fleet.pods_of(revision)))
-    assert others + own + will - have <= spec.replicas, "a slot is taken whose GPUs aren't free: a surge"
+    most = spec.replicas + (surge(fleet) if others else 0)
+    assert others + own + will - have <= most, "a slot is taken whose GPUs aren't free: more of a surge than allowed"
+
+
+def surge(fleet: Fleet) -> int:
+    """Slots beyond replicas that the spec allows."""
+    return fleet.parsed().spec.rollout.surge_slots
 
 
 def occupied(fleet: Fleet, *, but: str) -> int:

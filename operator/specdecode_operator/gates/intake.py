@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from specdecode_operator.gates.arrays import Flags, Floats
 from specdecode_operator.gates.course import Trays
 from specdecode_operator.gates.estimate import Sides
-from specdecode_operator.gates.plan import Baseline, Plan, Span
+from specdecode_operator.gates.plan import Arm, Baseline, Plan, Span
 from specdecode_operator.gates.quantiles import quantile
 from specdecode_operator.gates.rules import LARGEST
 from specdecode_operator.gates.samples import Sample
@@ -134,9 +134,10 @@ class Intake:
         return values, series.counts, weights
 
     def trays(self, gate: str) -> Trays:
-        """Baselines of the gate on each pod's tray."""
-        trays = {tray.node: tray for tray in self.plan.trays}
-        found = [trays[pod.node].baseline.get(gate, Baseline()) for pod in self.pods]
+        """Baselines of the gate on each pod's tray; of one without a history, the fleet's middle and usual spread."""
+        known = {tray.node: tray.baseline.get(gate, Baseline()) for tray in self.plan.trays}
+        usual = Baseline(control_mad=float(np.median([each.control_mad for each in known.values()])))
+        found = [known.get(pod.node, usual) for pod in self.pods]
         return Trays(
             mean=np.array([each.mean for each in found], float),
             control_mean=np.array([each.control_mean for each in found], float),
@@ -256,10 +257,16 @@ def _misplaced(plan: Plan, sample: Sample) -> tuple[Reason, str] | None:
         return None
     tray = next((tray for tray in plan.trays if tray.node == sample.node), None)
     role = "stable" if arm is plan.stable else "candidate"
+    if tray is None and sample.pod_uid and sample.node and role == "candidate" and plan.unseen_trays:
+        return _attested(arm, sample)
     if not sample.pod_uid or tray is None:
         return Reason.FOREIGN_SERIES, f"{_who(sample)} is on node {sample.node!r}, which is not in the plan"
     if tray.arm not in (None, role):
         return Reason.FOREIGN_SERIES, f"{_who(sample)} is of {role} on node {sample.node}, planned for {tray.arm}"
+    return _attested(arm, sample)
+
+
+def _attested(arm: Arm, sample: Sample) -> tuple[Reason, str] | None:
     if None not in (sample.manifest_digest, arm.manifest_digest) and sample.manifest_digest != arm.manifest_digest:
         return Reason.MANIFEST_MISMATCH, f"{_who(sample)} attests {sample.manifest_digest}, not {arm.manifest_digest}"
     return None

@@ -197,6 +197,11 @@ class Plan(Strict):
     candidate: Arm = Field(description="What is to take over.")
     fresh: Fresh | None = Field(default=None, description="Absent: the candidate is compared with all stable pods.")
     trays: tuple[Tray, ...] = Field(min_length=1, max_length=MAX_TRAYS, description="Where the pods may be.")
+    unseen_trays: bool = Field(
+        default=False,
+        description="Whether candidate pods may be on other nodes: without a history there, their control is held "
+        "against the fleet's as it is.",
+    )
     windows: Windows = Field(description="When is measured.")
     errors: Errors = Field(default=Errors(), description="Error probabilities.")
     traffic: Traffic = Field(default=Traffic(), description="What is asked of the traffic.")

@@ -135,6 +135,12 @@ class Asked:
     power: float
     fresh: bool = False
     """Whether a stable slot is restarted with each of the candidate's, and only those are compared."""
+    surge: int = 0
+    """The candidate's slots that cost stable none."""
+
+    def left(self, slots: int) -> int:
+        """Slots that stay stable beside so many of the candidate's."""
+        return self.stable.pods - max(slots - self.surge, 0)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -209,16 +215,19 @@ def register(asked: Asked, history: Iterable[Sample], *, start: float, at: float
 def few_slots(asked: Asked) -> str:
     """Why these slots can't be compared, whatever the history says; empty if they may be."""
     slots = max(step.slots for step in asked.steps)
-    left = asked.stable.pods - slots
+    left = asked.left(slots)
     needed = max(REFERENCE_PODS, slots if asked.fresh else 0)
     if left >= needed:
         return ""
     why = "a pod can only be compared with others"
     if needed > REFERENCE_PODS:
         why = "with baseline fresh as many are restarted as the candidate has"
+    surge = ""
+    if asked.stable.pods >= needed:
+        surge = f", or spec.rollout.surgeSlots to {slots + needed - asked.stable.pods} if there are GPUs for them"
     return (
         f"{asked.stable.pods} replicas with {slots} on the candidate leave {max(left, 0)} stable slots, and {why}: at "
-        f"least {needed} are needed. Raise spec.replicas to {slots + needed} or more, or set "
+        f"least {needed} are needed. Raise spec.replicas to {asked.stable.pods + needed - left} or more{surge}, or set "
         "spec.rollout.strategy to Replace, which proves nothing"
     )
 
@@ -310,10 +319,11 @@ def _step(asked: Asked, place: int, gates: Mapping[str, Gate], trays: tuple[Tray
         name=asked.name,
         run=asked.run,
         role=role,
-        stable=asked.stable.model_copy(update={"pods": asked.stable.pods - step.slots}),
+        stable=asked.stable.model_copy(update={"pods": asked.left(step.slots)}),
         candidate=asked.candidate.model_copy(update={"pods": step.slots}),
         fresh=Fresh(since=at, pods=step.slots) if asked.fresh else None,
         trays=trays,
+        unseen_trays=asked.surge > 0,
         windows=Windows(start=0.0, seconds=asked.window, planned=planned, first_look=FIRST_LOOK),
         errors=step_errors(asked.alpha, asked.alpha, role=role, guards=len(asked.steps) - 1),
         touched=TOUCHABLE,

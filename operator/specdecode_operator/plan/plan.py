@@ -129,6 +129,7 @@ def _plan_revisions(
         untried=new is not None,
         way_back=cast.stable != target and (cast.stable in past.frozen or cast.stable in _made(observed)),
         slots=course.slots if course else None,
+        surge=spec.rollout.surge_slots if target != cast.stable else 0,
         trays=course.trays if course else (),
     )
     as_it_is = {r: arm.replicas for r, arm in it.arms.items()}
@@ -161,7 +162,7 @@ def _plan_revisions(
         *children.workloads(move, it.arms, {goal.target, heir(it.arms, goal)}, missing_api),
         *left_behind((arm for revision, arm in it.arms.items() if revision not in frozen), move),
         *children.route(route),
-        *children.budget(floor, spec.replicas, frozen.get(cast.target)),
+        *children.budget(floor, max(spec.replicas, sum(move.replicas.values())), frozen.get(cast.target)),
         *children.monitor(it.desired),
         *children.marks(move.mark),
         *children.restart(restart),

@@ -181,7 +181,8 @@ def progressing(it: Situation) -> Said:
 
 def _in_transit(said: Said, goal: Goal, move: Move) -> Said:
     """What a canary says, and what a slot that nobody has yet waits for."""
-    if sum(move.replicas.values()) >= goal.replicas or move.waiting in said.message:
+    held = sum(move.replicas.values())
+    if held >= goal.ceiling(held) or move.waiting in said.message:
         return said
     return replace(said, message=f"{said.message} {move.waiting}")
 

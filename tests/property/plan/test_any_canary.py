@@ -37,22 +37,22 @@ TURN = 80.0
 """Seconds of a turn: some windows, so that a step is over in a few."""
 
 STAGES = [
-    (None, "stable"),
-    (("Swapping", "1/2"), "stable"),
-    (("Swapping", "1/2"), "fresh"),
-    (("Measuring", "1/2"), "stable"),
-    (("Swapping", "2/2"), "stable"),
-    (("Swapping", "2/2"), "fresh"),
-    (("Measuring", "2/2"), "stable"),
-    (("Judging", "2/2"), "fresh"),
+    (None, "stable", 0),
+    (("Swapping", "1/2"), "stable", 0),
+    (("Swapping", "1/2"), "fresh", 1),
+    (("Measuring", "1/2"), "stable", 0),
+    (("Swapping", "2/2"), "stable", 1),
+    (("Swapping", "2/2"), "fresh", 0),
+    (("Measuring", "2/2"), "stable", 2),
+    (("Judging", "2/2"), "fresh", 0),
 ]
 """How far the canary has come when all begins: by chance alone few would ever get to their last step."""
 
 
 @cache
-def came_to(stage: tuple[str, str] | None, baseline: str) -> CanaryFleet:
+def came_to(stage: tuple[str, str] | None, baseline: str, surge: int) -> CanaryFleet:
     """A fleet whose canary is there; at rest for None."""
-    fleet = CanaryFleet.of(canary(5, STEPS, baseline=baseline))
+    fleet = CanaryFleet.of(canary(5, STEPS, baseline=baseline, surgeSlots=surge))
     assert isinstance(fleet, CanaryFleet)
     fleet.settle()
     if stage is not None:
@@ -70,7 +70,7 @@ class Canaries(RuleBasedStateMachine):
     """Whether somebody has deleted a record: then nothing but status tells, which must not be lost before or after."""
 
     @initialize(stage=st.sampled_from(STAGES))
-    def begin(self, stage: tuple[tuple[str, str] | None, str]) -> None:
+    def begin(self, stage: tuple[tuple[str, str] | None, str, int]) -> None:
         self.fleet = deepcopy(came_to(*stage))
         self.fleet.before_write = partial(promises.check_canary, self.fleet)
         self.first = self.fleet.stable()
@@ -95,6 +95,10 @@ class Canaries(RuleBasedStateMachine):
     @rule(baseline=st.sampled_from(["stable", "fresh"]))
     def change_what_is_compared(self, baseline: str) -> None:
         self.fleet.edit(lambda it: it.set("spec.rollout.baseline", baseline))
+
+    @rule(surge=st.sampled_from([0, 1, 2]))
+    def change_the_surge(self, surge: int) -> None:
+        self.fleet.edit(lambda it: it.set("spec.rollout.surgeSlots", surge))
 
     @rule(paused=st.booleans())
     def pause(self, paused: bool) -> None:

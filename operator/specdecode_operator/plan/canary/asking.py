@@ -18,7 +18,7 @@ from specdecode_operator.plan.canary.scene import Scene
 RUN_LENGTH: Final = 10
 
 
-LATER: Final = ("baseline",)
+LATER: Final = ("baseline", "surge_slots")
 """Fields newer than the first runs. At their defaults they aren't pinned: an operator that knows them ends no run."""
 
 
@@ -58,6 +58,7 @@ def asked(it: Scene, runs: tuple[Run, ...]) -> Asked:
         alpha=share(spec.rollout.alpha),
         power=share(spec.rollout.power),
         fresh=spec.rollout.baseline == "fresh",
+        surge=spec.rollout.surge_slots,
     )
 
 

@@ -188,7 +188,7 @@ def _going_on(it: Scene, notes: Course, run: Run, plan: RunPlan) -> Course:
     step, now = plan.steps[run.record.step], run.record.now
     arm = it.arm(run.record.candidate)
     paused = run.record.paused or it.desired.spec.rollout.paused
-    room = min(step.slots, max(it.replicas - max(REFERENCE_PODS, fresh.wanted(step)), 0))
+    room = min(step.slots, max(it.replicas + it.surge - max(REFERENCE_PODS, fresh.wanted(step)), 0))
     slots = min(room, fresh.may_hold(it, run.record, step))
     slots = min(slots, arm.replicas) if paused and now is None else slots
     notes = _beside(it, replace(notes, trays=fresh.trays_to_go(it, run.record, plan.trays)), arm.revision, slots)

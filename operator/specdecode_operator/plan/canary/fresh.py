@@ -64,9 +64,11 @@ def _by_number(slot: tuple[int, Slot]) -> int:
     return slot[0]
 
 
-def _all_serve(it: Scene, *arms: Arm) -> bool:
+def _all_serve(it: Scene, stable: Arm, candidate: Arm) -> bool:
     """Whether the two arms have all slots, and each of them has settled, in the route if there is one."""
+    arms = (stable, candidate)
     settled = all(arm.settled(it.settle, it.now) == arm.replicas == len(arm.slots) for arm in arms)
-    whole = sum(arm.replicas for arm in it.arms.values()) == it.replicas == sum(arm.replicas for arm in arms)
+    held = sum(arm.replicas for arm in it.arms.values()) - candidate.replicas
+    whole = held == stable.replicas == it.stays(candidate.replicas)
     routed = it.view is None or (it.view.current and it.view.revisions >= {arm.revision for arm in arms})
     return settled and whole and routed

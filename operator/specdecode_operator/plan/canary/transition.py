@@ -80,7 +80,7 @@ def placed(it: Scene, record: Record, step: RunStep) -> bool:
     routed = it.view is None or (it.view.current and candidate.revision in it.view.revisions)
     whole = candidate.replicas == step.slots and candidate.settled(it.settle, it.now) >= step.slots
     whole = whole and fresh.serve(it, record, step)
-    return whole and routed and stable.replicas == it.replicas - step.slots and stable.ready == stable.replicas
+    return whole and routed and stable.replicas == it.stays(step.slots) and stable.ready == stable.replicas
 
 
 def _slots(it: Scene, record: Record) -> tuple[Slot, ...]:
