@@ -257,7 +257,8 @@ def _misplaced(plan: Plan, sample: Sample) -> tuple[Reason, str] | None:
         return None
     tray = next((tray for tray in plan.trays if tray.node == sample.node), None)
     role = "stable" if arm is plan.stable else "candidate"
-    if tray is None and sample.pod_uid and sample.node and role == "candidate" and plan.unseen_trays:
+    young = role == "candidate" or (plan.fresh is not None and sample.start_time >= plan.fresh.since)
+    if tray is None and sample.pod_uid and sample.node and young and plan.unseen_trays:
         return _attested(arm, sample)
     if not sample.pod_uid or tray is None:
         return Reason.FOREIGN_SERIES, f"{_who(sample)} is on node {sample.node!r}, which is not in the plan"

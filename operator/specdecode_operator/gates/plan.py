@@ -199,8 +199,8 @@ class Plan(Strict):
     trays: tuple[Tray, ...] = Field(min_length=1, max_length=MAX_TRAYS, description="Where the pods may be.")
     unseen_trays: bool = Field(
         default=False,
-        description="Whether candidate pods may be on other nodes: without a history there, their control is held "
-        "against the fleet's as it is.",
+        description="Whether candidate pods, and restarted ones, may be on other nodes: without a history there, their "
+        "control is held against the fleet's as it is.",
     )
     windows: Windows = Field(description="When is measured.")
     errors: Errors = Field(default=Errors(), description="Error probabilities.")

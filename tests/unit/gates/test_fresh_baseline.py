@@ -79,6 +79,17 @@ def test_a_restarted_pod_whose_windows_are_lost_is_not_replaced_by_an_old_one() 
     assert World().verdict(FRESH, change).outcome is not Outcome.PASS
 
 
+def test_young_pods_of_both_arms_may_be_on_nodes_without_history_where_there_is_a_surge() -> None:
+    def moved(sample: Sample) -> Iterable[Sample]:
+        (young,) = cold(0.0)(sample)
+        spare = {"node": f"spare-{sample.pod_uid}"} if young.start_time > SINCE else {}
+        return (altered(young, **spare),)
+
+    surge = FRESH.model_copy(update={"unseen_trays": True})
+    assert World().verdict(surge, moved).outcome is Outcome.PASS
+    assert World().verdict(FRESH, moved).reason is Reason.FOREIGN_SERIES
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

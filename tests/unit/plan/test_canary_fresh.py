@@ -45,6 +45,7 @@ def test_a_stable_slot_is_restarted_with_each_of_the_candidates() -> None:
     assert len(old_pods(fleet)) == 6
     assert fleet.serving() == 8
     assert set(fleet.record["before"]) == before
+    assert sum("restarts a stable slot" in event for event in fleet.events) == 2
 
 
 def test_they_go_by_turns_so_that_both_are_of_one_age() -> None:

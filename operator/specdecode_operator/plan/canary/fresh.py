@@ -10,12 +10,15 @@ whatever the clocks say, and a pod that something else replaced counts: it is as
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from specdecode_operator.gates.run import RunStep
 from specdecode_operator.plan.canary.record import Record
 from specdecode_operator.plan.canary.scene import Scene
 from specdecode_operator.plan.rollout import serving
 from specdecode_operator.plan.slots import Arm, Slot, next_to_go
+
+RESTARTS: Final = "restarts a stable slot, for a slot of the candidate to be compared with one of its age"
 
 
 def wanted(step: RunStep) -> int:

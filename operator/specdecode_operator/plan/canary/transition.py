@@ -113,12 +113,18 @@ def _placing(it: Scene, run: Run, plan: RunPlan, step: RunStep) -> Run:
         return _ended(it, run, "Aborted", NEVER_READY, f"{whose} wasn't ready within {limit}: {why}")
     if not placed(it, run.record, step):
         return run
-    trays = {tray.node for tray in step.plan.trays}
-    cohort = tuple(sorted(pod.uid for pod in it.pods(run.record.stable) if pod.node in trays))
     start = it.now.timestamp() + plan.settle_windows * step.plan.windows.seconds
-    begun = run.record.with_step(StepRecord(start=start, cohort=cohort))
+    begun = run.record.with_step(StepRecord(start=start, cohort=_cohort(it, run.record, step)))
     files = {**run.files, runrecord.plan_file(run.record.step): canonical_json(step.starting(start))}
     return replace(run, record=begun, files=files)
+
+
+def _cohort(it: Scene, record: Record, step: RunStep) -> tuple[str, ...]:
+    """Stable pods that are compared: those on nodes with a history, and young ones where they may be elsewhere."""
+    trays = {tray.node for tray in step.plan.trays}
+    elsewhere = fresh.young(it, record).slots if fresh.wanted(step) and step.plan.unseen_trays else ()
+    known = {pod.uid for pod in it.pods(record.stable) if pod.node in trays}
+    return tuple(sorted(known | {slot.leader.uid for slot in elsewhere}))
 
 
 def _overdue(it: Scene, pod: Pod) -> bool:
