@@ -151,11 +151,11 @@ class CanaryFleet(Fleet):
             self.turn()
         raise AssertionError(f"never {phase} {step}: {self.obj['status'].get('run')}, {self.progressing}")
 
-    def rest(self, turns: int = 400) -> None:
-        """Turns until nothing has changed for a while."""
+    def rest(self, turns: int = 400, seconds: float = 20) -> None:
+        """Turns until nothing has changed in four of them. A Pass that waits for its step's least time is as quiet."""
         quiet, before = 0, ""
         for _ in range(turns):
-            self.turn()
+            self.turn(seconds)
             now = json.dumps([self.obj["status"], sorted(self.children.items())], sort_keys=True)
             quiet, before = (quiet + 1 if now == before else 0), now
             if quiet >= 4:

@@ -186,7 +186,7 @@ class Canaries(RuleBasedStateMachine):
         self.fleet.backend, self.fleet.sees = "up", "Pass(WithinMargin)"
         self.fleet.obj["metadata"].get("annotations", {}).pop(names.ANNOTATION_REQUEST, None)
         self.fleet.edit(lambda it: it.replicas(5).set("spec.rollout.paused", False))
-        self.fleet.rest(600)
+        self.fleet.rest(600, TURN)
         self.look()
         self.nothing_is_promoted_without_evidence()
         assert sum(self.fleet.replicas().values()) == 5
