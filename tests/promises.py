@@ -158,8 +158,10 @@ def check_what_is_taken(fleet: Fleet, revision: str, have: int, will: int, *, an
 
 
 def surge(fleet: Fleet) -> int:
-    """Slots beyond replicas that the spec allows."""
-    return fleet.parsed().spec.rollout.surge_slots
+    """Slots beyond replicas that may be held: none where nothing but stable is asked for."""
+    stable = (fleet.obj["status"].get("stable") or {}).get("revision")
+    forward = any(wanted(fleet, revision) and revision != stable for revision in fleet.replicas())
+    return fleet.parsed().spec.rollout.surge_slots if forward else 0
 
 
 def occupied(fleet: Fleet, *, but: str) -> int:
