@@ -12,7 +12,7 @@ from fleet import Fleet
 from specdecode_operator.api import names
 from specdecode_operator.apply.canary import Canaries, Missing, Question
 from specdecode_operator.apply.meters import Meters
-from specdecode_operator.gates.plan import Arm, Control, Gate, Noise, Plan, Span, Tray, Windows, step_errors
+from specdecode_operator.gates.plan import Arm, Control, Fresh, Gate, Noise, Plan, Span, Tray, Windows, step_errors
 from specdecode_operator.gates.register import MEASURED, Asked, AskedGate, AskedStep, planned_windows
 from specdecode_operator.gates.run import RunPlan, RunStep
 from specdecode_operator.gates.samples import Sample
@@ -76,6 +76,8 @@ class CanaryFleet(Fleet):
     """Ids of all that was wanted."""
     passed: set[str] = field(default_factory=set)
     """Runs of which a look has said Pass."""
+    nodes: int = 64
+    """Where pods can be; one that finds none waits for it."""
 
     def observed(self) -> Observed:
         seen = vars(super().observed())
@@ -91,11 +93,14 @@ class CanaryFleet(Fleet):
 
     def kubelet(self) -> None:
         taken = {pod["spec"].get("nodeName") for pod in self.pods.values()}  # a pod that goes still has its node
-        free = iter(node for node in (f"node-{place}" for place in range(64)) if node not in taken)
+        free = [node for node in (f"node-{place}" for place in range(self.nodes)) if node not in taken]
         for pod in self.pods.values():
-            if "nodeName" not in pod["spec"]:
-                pod["spec"]["nodeName"] = next(free)
+            if "nodeName" not in pod["spec"] and free:
+                pod["spec"]["nodeName"] = free.pop(0)
         super().kubelet()
+
+    def can_start(self, pod: dict[str, Any]) -> bool:
+        return "nodeName" in pod["spec"] and super().can_start(pod)
 
     def answer(self) -> None:
         """Find out what was wanted last."""
@@ -146,11 +151,11 @@ class CanaryFleet(Fleet):
             self.turn()
         raise AssertionError(f"never {phase} {step}: {self.obj['status'].get('run')}, {self.progressing}")
 
-    def rest(self, turns: int = 400) -> None:
-        """Turns until nothing has changed for a while."""
+    def rest(self, turns: int = 400, seconds: float = 20) -> None:
+        """Turns until nothing has changed in four of them. A Pass that waits for its step's least time is as quiet."""
         quiet, before = 0, ""
         for _ in range(turns):
-            self.turn()
+            self.turn(seconds)
             now = json.dumps([self.obj["status"], sorted(self.children.items())], sort_keys=True)
             quiet, before = (quiet + 1 if now == before else 0), now
             if quiet >= 4:
@@ -231,10 +236,12 @@ def registered(asked: Asked, nodes: list[str]) -> RunPlan:
             name=asked.name,
             run=asked.run,
             role=role,  # type: ignore[arg-type]
-            stable=asked.stable.model_copy(update={"pods": asked.stable.pods - step.slots}),
+            stable=asked.stable.model_copy(update={"pods": asked.left(step.slots)}),
             candidate=asked.candidate.model_copy(update={"pods": step.slots}),
             trays=tuple(Tray(node=node) for node in nodes),
+            unseen_trays=asked.surge > 0,
             windows=Windows(start=0, seconds=asked.window, planned=planned_windows(step, asked.window, last=last)),
+            fresh=Fresh(since=0, pods=step.slots) if asked.fresh else None,
             errors=step_errors(asked.alpha, asked.alpha, role=role, guards=len(asked.steps) - 1),  # type: ignore[arg-type]
             gates=gates,
         )

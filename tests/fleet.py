@@ -51,6 +51,8 @@ class Fleet:
     bad_images: set[str] = field(default_factory=set)
     refused_images: set[str] = field(default_factory=set)
     """Images whose templates the API server refuses, whatever is wrong with them."""
+    stuck: set[str] = field(default_factory=set)
+    """UIDs of pods that hold their GPUs whatever they are told."""
     refused_annotations: set[str] = field(default_factory=set)
     """Keys of annotations that it refuses in a template."""
     gateway_up: bool = True
@@ -248,12 +250,18 @@ class Fleet:
     def kubelet(self) -> None:
         """Start what can start, and finish what was told to go."""
         for pod in list(self.pods.values()):
+            if terminating(pod) and pod["metadata"]["uid"] in self.stuck:
+                continue
             if terminating(pod):
                 del self.pods[pod["metadata"]["uid"]]
             elif finished(pod):
                 continue
-            elif image_of(pod) not in self.bad_images and not is_ready(pod):
+            elif self.can_start(pod) and not is_ready(pod):
                 self.set_ready(pod, True)
+
+    def can_start(self, pod: Json) -> bool:
+        """Whether its engine gets ready."""
+        return image_of(pod) not in self.bad_images
 
     def endpoints_controller(self) -> None:
         for (kind, name), item in list(self.children.items()):

@@ -6,6 +6,7 @@ asks the planner nothing.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,6 +37,46 @@ def check(fleet: Fleet, action: Action) -> None:
         check_taken_down(fleet, pod)
     elif kind in ("Service", FROZEN) and after is None:
         check_removal(fleet, name.rpartition("-")[2])
+
+
+def check_canary(fleet: Fleet, action: Action) -> None:
+    """The same of a canary, whose slots go back too, several at once: capacity, GPUs, the route, and which pods end."""
+    kind = action.manifest["kind"] if hasattr(action, "manifest") else action.kind
+    name = action.manifest["metadata"]["name"] if hasattr(action, "manifest") else action.name
+    live, after = fleet.children.get((kind, name)), fleet.outcome(action)
+    if kind == "ReplicaSet":
+        revision = selected(live or after or {})
+        have, will = (each["spec"]["replicas"] if each else 0 for each in (live, after))
+        if will < have:
+            check_capacity(fleet, revision, have, will)
+            check_last_slot(fleet, revision, will)
+        if will > have:
+            check_what_is_taken(fleet, revision, have, will, anew=live is None)
+    elif kind == "HTTPRoute" and after is not None:
+        check_weights(fleet, after)
+    elif kind == "Pod" and after is None and (pod := fleet.pod_named(name)) is not None:
+        check_restarted(fleet, pod)
+
+
+def check_restarted(fleet: Fleet, pod: Json) -> None:
+    """A pod ends that its workload makes anew: a stable one that served before the run, as young as a candidate's."""
+    assert fleet.obj["spec"]["rollout"].get("baseline") == "fresh", "a pod is restarted, and the spec gives no reason"
+    run = next((each for each in runs(fleet) if "ended" not in each or each["ended"] is None), None)
+    assert run is not None, "a pod is restarted without a run that goes on"
+    assert pod["metadata"]["uid"] in run["before"], "a pod is restarted that is young already"
+    assert revision_of(pod) == run["stable"], "a pod is restarted that isn't stable's"
+    young = [each for each in fleet.pods_of(run["stable"]) if each["metadata"]["uid"] not in run["before"]]
+    moved = sum(is_fit(fleet, each) for each in fleet.pods_of(run["candidate"]))
+    assert len(young) < moved, f"{len(young)} stable slots are young already, for {moved} of the candidate's"
+    assert not any(terminating(each) for each in fleet.pods.values()), "more than one slot at a time"
+    floor = min(fleet.parsed().spec.min_available_or_default, fleet.parsed().spec.replicas)
+    assert fleet.serving() - 1 >= floor, f"{fleet.serving()} serve, minAvailable {floor}"
+
+
+def runs(fleet: Fleet) -> list[Json]:
+    """Records of the object's runs."""
+    maps = (item for (kind, _), item in fleet.children.items() if kind == "ConfigMap")
+    return [json.loads(item["data"]["run.json"]) for item in maps if "run.json" in item["data"]]
 
 
 def wanted(fleet: Fleet, revision: str) -> bool:
@@ -75,17 +116,25 @@ def check_taken_down(fleet: Fleet, pod: Json) -> None:
 def check_what_is_given_up(fleet: Fleet, revision: str, have: int, will: int) -> None:
     spec, replicas = fleet.parsed().spec, fleet.replicas()
     others = occupied(fleet, but=revision)
-    ready = sum(serves(pod) for pod in fleet.pods_of(revision))
-    before = fleet.serving_for_good()
-    left = before - min(ready, have) + min(ready, will)
-    floor = min(spec.min_available_or_default, spec.replicas)
-    assert left >= floor or left == before, f"{before} -> {left} serving, minAvailable {floor}"
-    too_many = sum(replicas.values()) + sum(left_behind(fleet).values()) > spec.replicas
+    check_capacity(fleet, revision, have, will)
+    too_many = sum(replicas.values()) + sum(left_behind(fleet).values()) > spec.replicas + surge(fleet)
     assert too_many or not (wanted(fleet, revision) or is_refused(fleet)), "a slot goes, and the spec gives no reason"
     if not too_many:
         check_target_before_next(fleet)
     assert have - will == 1 or not others or not spec.replicas, "more than one slot at a time"
-    if not will and spec.traffic:
+    check_last_slot(fleet, revision, will)
+
+
+def check_capacity(fleet: Fleet, revision: str, have: int, will: int) -> None:
+    spec, before = fleet.parsed().spec, fleet.serving_for_good()
+    ready = sum(serves(pod) for pod in fleet.pods_of(revision))
+    left = before - min(ready, have) + min(ready, will)
+    floor = min(spec.min_available_or_default, spec.replicas)
+    assert left >= floor or left == before, f"{before} -> {left} serving, minAvailable {floor}"
+
+
+def check_last_slot(fleet: Fleet, revision: str, will: int) -> None:
+    if not will and fleet.parsed().spec.traffic:
         assert revision not in fleet.routed(), "the last slot drains while the route names its revision"
         assert revision not in fleet.programmed, "the last slot drains before the gateway took its revision out"
 
@@ -104,7 +153,15 @@ def check_what_is_taken(fleet: Fleet, revision: str, have: int, will: int, *, an
     if anew and will <= sum(not terminating(pod) for pod in fleet.pods_of(revision)):
         return  # It adopts what was left behind.
     own = have if anew or not others else max(have, len(fleet.pods_of(revision)))
-    assert others + own + will - have <= spec.replicas, "a slot is taken whose GPUs aren't free: a surge"
+    most = spec.replicas + (surge(fleet) if others else 0)
+    assert others + own + will - have <= most, "a slot is taken whose GPUs aren't free: more of a surge than allowed"
+
+
+def surge(fleet: Fleet) -> int:
+    """Slots beyond replicas that may be held: none where nothing but stable is asked for."""
+    stable = (fleet.obj["status"].get("stable") or {}).get("revision")
+    forward = any(wanted(fleet, revision) and revision != stable for revision in fleet.replicas())
+    return fleet.parsed().spec.rollout.surge_slots if forward else 0
 
 
 def occupied(fleet: Fleet, *, but: str) -> int:

@@ -28,6 +28,7 @@ from bench.worlds import WORLDS, Traces, World, plan_for, simulate
 
 from specdecode_operator.gates.course import follow
 from specdecode_operator.gates.decide import first_decision
+from specdecode_operator.gates.estimate import Sides
 from specdecode_operator.gates.plan import Plan
 from specdecode_operator.gates.power import Run, power
 
@@ -93,7 +94,7 @@ def wilson(share: float, runs: int) -> tuple[float, float, float]:
 
 def ours(plan: Plan, traces: Traces, effect: float) -> Outcome:
     """The judge under test."""
-    course = follow(plan, plan.gates[0], traces.stable, traces.trays, traces.with_effect(effect))
+    course = follow(plan, plan.gates[0], Sides.of(traces.stable), traces.trays, traces.with_effect(effect))
     decision = first_decision(course, traces.stable, np.ones(plan.windows.planned, bool))
     minutes = np.where(decision.at >= 0, decision.at + 1, plan.windows.planned) * plan.windows.seconds / 60
     return Outcome(decision.passed, decision.failed, minutes)

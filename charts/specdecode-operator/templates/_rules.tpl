@@ -57,7 +57,7 @@ docs/security.md shows the same as a table; tests/charts/test_rbac.py compares t
     - list # which pods are ready, and why others are not
     - watch # a pod that becomes ready, or fails, moves the plan on
     - patch # which pod of a revision goes first; which has attested its files; one that differs leaves its Services
-    - delete # one that was left behind by a ReplicaSet and a ControllerRevision that are both gone: nothing else can scale it
+    - delete # one that was left behind by a ReplicaSet and a ControllerRevision that are both gone: nothing else can scale it; a stable one that a canary with baseline fresh restarts
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
   verbs:

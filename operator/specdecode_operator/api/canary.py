@@ -88,10 +88,23 @@ class Rollout(Model):
         description="Replace: slot by slot, once each is Ready and attested. Canary: in steps, on the evidence of the "
         "gates.",
     )
+    surge_slots: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="Slots beyond replicas that a revision may hold while it takes over, if there are GPUs for them: "
+        "its first ones, for which stable gives none up.",
+    )
     steps: Annotated[tuple[Step, ...], Field(max_length=8)] = Field(
         default=(),
         description="Steps of a canary. Early ones can only stop it; the last one decides.",
         json_schema_extra=atomic(),
+    )
+    baseline: Literal["stable", "fresh"] = Field(
+        default="stable",
+        description="What a candidate is compared with. stable: all stable slots. fresh: stable slots that are "
+        "restarted for it, one with each of its own, so that cold caches and a short uptime don't pass for a "
+        "regression.",
     )
     alpha: Percent = Field(
         default="1%", description="One-sided error of a wrong Pass, and of a wrong Fail, over the whole run."

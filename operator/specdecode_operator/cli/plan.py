@@ -51,9 +51,10 @@ def shown(plan: RunPlan) -> str:
 
 
 def _step(place: int, step: RunStep) -> str:
-    windows = step.plan.windows
+    windows, stable = step.plan.windows, step.plan.stable.pods
     minutes = windows.planned * windows.seconds / 60
+    against = f"{step.plan.compared} restarted of {stable}" if step.plan.fresh else f"{stable}"
     return (
-        f"  step {place} ({step.plan.role}): {step.slots} slots against {step.plan.stable.pods}, "
+        f"  step {place} ({step.plan.role}): {step.slots} slots against {against}, "
         f"{windows.planned} windows of {windows.seconds:g} s = {minutes:g} minutes at most; then {step.on_inconclusive}"
     )

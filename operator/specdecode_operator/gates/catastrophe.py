@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from specdecode_operator.gates.arrays import Flags, Floats, mean, median
+from specdecode_operator.gates.estimate import Sides
 from specdecode_operator.gates.plan import Gate, Plan
 from specdecode_operator.gates.rules import (
     ACCEPTANCE_SDS,
@@ -15,21 +16,30 @@ from specdecode_operator.gates.rules import (
 )
 
 
-def excess(scores: Floats, stable: Flags, control: Floats | None = None) -> Floats:
+def excess(scores: Floats, sides: Sides, control: Floats | None = None) -> Floats:
     """r = candidate mean - stable median - 1.5 max(control, 0) of each window, NaN where an arm has none.
 
     `scores`, `control`: [..., pods, windows]. The stable median, so that one bad stable pod hides nothing; a control
-    that is slower by the same machine's fault excuses one and a half times itself.
+    that is slower by the same machine's fault excuses one and a half times itself. Where stable pods were restarted, it
+    is the smaller of what it is against them and against all: what is cold on both sides is no catastrophe, nor is one
+    of them that is odd.
     """
-    plain = _between(scores, stable)
+    found = _above(scores, sides.stable, sides.stable, control)
+    if sides.against is sides.stable:
+        return found
+    return np.fmin(found, _above(scores, sides.stable, sides.against, control))
+
+
+def _above(scores: Floats, stable: Flags, against: Flags, control: Floats | None) -> Floats:
+    plain = _between(scores, stable, against)
     if control is None:
         return plain
-    return plain - CATASTROPHE_CONTROL * np.maximum(np.nan_to_num(_between(control, stable)), 0.0)
+    return plain - CATASTROPHE_CONTROL * np.maximum(np.nan_to_num(_between(control, stable, against)), 0.0)
 
 
-def _between(values: Floats, stable: Flags) -> Floats:
+def _between(values: Floats, stable: Flags, against: Flags) -> Floats:
     there = np.isfinite(values)
-    return mean(values, there & ~stable[:, None], axis=-2) - median(values, there & stable[:, None], axis=-2)
+    return mean(values, there & ~stable[:, None], axis=-2) - median(values, there & against[:, None], axis=-2)
 
 
 def limit(plan: Plan, gate: Gate) -> float:
@@ -37,7 +47,7 @@ def limit(plan: Plan, gate: Gate) -> float:
 
     The floor holds for both: without it, five quiet deviations would be inside a wide margin.
     """
-    sd = gate.noise.window_sd * float((1 / plan.stable.pods + 1 / plan.candidate.pods) ** 0.5)
+    sd = gate.noise.window_sd * float((1 / plan.compared + 1 / plan.candidate.pods) ** 0.5)
     return max(CATASTROPHE_FLOOR, (ACCEPTANCE_SDS if gate.measure == "acceptance" else CATASTROPHE_SDS) * sd)
 
 

@@ -15,7 +15,7 @@ from specdecode_operator.gates import catastrophe
 from specdecode_operator.gates.arrays import Flags, Floats, mean, ratio
 from specdecode_operator.gates.control import drift_limit, quiet
 from specdecode_operator.gates.distributions import t_quantile
-from specdecode_operator.gates.estimate import Difference, PodValues, difference, pod_values, ratio_values
+from specdecode_operator.gates.estimate import Difference, PodValues, Sides, difference, pod_values, ratio_values
 from specdecode_operator.gates.looks import t_bounds
 from specdecode_operator.gates.plan import Gate, Plan
 from specdecode_operator.gates.rules import (
@@ -24,6 +24,7 @@ from specdecode_operator.gates.rules import (
     BUCKET_ALPHA,
     BUCKET_DOUBT,
     BUCKET_SHARE,
+    CATASTROPHE_FLOOR,
     HALVES_LEVEL,
     LEAST_ERROR,
     OVERLAP,
@@ -100,8 +101,9 @@ class Course:
     """What keeps a look from deciding, the gravest first."""
 
 
-def follow(plan: Plan, gate: Gate, stable: Flags, trays: Trays, cells: Cells) -> Course:
+def follow(plan: Plan, gate: Gate, sides: Sides, trays: Trays, cells: Cells) -> Course:
     """A span's course."""
+    stable = sides.stable
     by_cell = cell_scores(_jointly(gate.sign * cells.values, cells.control), stable, plan.stable.pods)
     scores = window_scores(by_cell, cells.weights)
     fit = np.isfinite(scores)
@@ -110,28 +112,28 @@ def follow(plan: Plan, gate: Gate, stable: Flags, trays: Trays, cells: Cells) ->
         control = window_scores(cell_scores(cells.control, stable, plan.stable.pods), cells.control_weights)
         kept = fit & quiet(control, trays.control_median, trays.control_mad)
         lost = ~fit | ~np.isfinite(control)
-        drift = _drift(control, kept, stable, trays)
+        drift = _drift(control, kept, sides, trays)
         subtracted = gate.control.beta * gate.sign * control
     subtracted = subtracted + ((gate.tracking.weight if gate.tracking else 0.0) * gate.sign * trays.mean)[..., None]
     values = pod_values(scores - subtracted, kept)
-    raw = difference(pod_values(scores, fit).values, np.ones_like(fit), stable).estimate
-    excess = catastrophe.excess(scores, stable, control)
+    raw = difference(pod_values(scores, fit).values, np.ones_like(fit), sides).estimate
+    excess = catastrophe.excess(scores, sides, control)
     return _course(
         plan,
         gate,
-        stable,
+        sides,
         values,
         drift=drift,
         raw=raw,
         kept=kept,
         lost=lost,
-        buckets=_buckets(plan, gate, stable, by_cell - subtracted[..., None], kept, cells.weights),
+        buckets=_buckets(plan, gate, sides, by_cell - subtracted[..., None], kept, cells.weights),
         stops=catastrophe.running(excess > catastrophe.limit(plan, gate), np.isfinite(excess)),
         unbalanced=~(overlap(cells.counts, stable) >= OVERLAP),
     )
 
 
-def follow_acceptance(plan: Plan, gate: Gate, stable: Flags, lengths: Lengths) -> Course:
+def follow_acceptance(plan: Plan, gate: Gate, sides: Sides, lengths: Lengths) -> Course:
     """The acceptance length's course: ln(sum tokens / sum drafts) a pod over the whole time.
 
     Drafts of one request resemble each other, so neither drafts nor windows are evidence of their own.
@@ -146,15 +148,15 @@ def follow_acceptance(plan: Plan, gate: Gate, stable: Flags, lengths: Lengths) -
         ratio(lengths.tokens, np.where(kept, lengths.drafts, 0.0)), where=kept, out=np.full(kept.shape, np.nan)
     )
     nothing: Flags = np.zeros(_looks(window), np.bool_)
-    busy = mean(lengths.running, kept & ~stable[:, None], axis=-2) >= ACCEPTANCE_RUNNING
-    excess = catastrophe.excess(window, stable)
+    busy = mean(lengths.running, kept & ~sides.stable[:, None], axis=-2) >= ACCEPTANCE_RUNNING
+    excess = catastrophe.excess(window, sides)
     return _course(
         plan,
         gate,
-        stable,
+        sides,
         values,
         drift=np.zeros(_looks(window)),
-        raw=difference(values.values, np.ones_like(kept), stable).estimate,
+        raw=difference(values.values, np.ones_like(kept), sides).estimate,
         kept=kept,
         lost=~kept,
         buckets=_Buckets(nothing, nothing),
@@ -178,7 +180,7 @@ def _jointly(values: Floats, control: Floats) -> Floats:
 def _course(
     plan: Plan,
     gate: Gate,
-    stable: Flags,
+    sides: Sides,
     values: PodValues,
     *,
     drift: Floats,
@@ -190,7 +192,7 @@ def _course(
     unbalanced: Flags,
 ) -> Course:
     """Intervals of the arms' difference at each look, and what they say."""
-    found = difference(values.values, values.counted, stable)
+    found = difference(values.values, values.counted, sides)
     variance, degrees = _pod_variance(plan, gate, found)
     error = np.sqrt(variance * found.leverage + _start_variance(gate, found))
     with np.errstate(invalid="ignore"):
@@ -198,10 +200,12 @@ def _course(
         to_fail = bounds_at(plan, _fail_alpha(plan, gate), degrees) * error
     few = ~_enough(plan, found) | ~np.isfinite(error)
     alike = error < LEAST_ERROR
-    cooling, worsening = _unsettled(values, stable)
+    apart = _apart(values, sides)
+    cooling, worsening = _unsettled(values, sides)
     quiet_drift = drift_limit(gate.margin)
-    passes = _beneath(gate, found.estimate, to_pass) & ~few & ~alike & ~unbalanced & (np.abs(drift) < quiet_drift)
-    stands = ~few & ~alike & ~unbalanced & (drift > -quiet_drift) & ~cooling
+    sound = ~few & ~alike & ~apart & ~unbalanced
+    passes = _beneath(gate, found.estimate, to_pass) & sound & (np.abs(drift) < quiet_drift)
+    stands = sound & (drift > -quiet_drift) & ~cooling
     return Course(
         found=found,
         lower=found.estimate - to_fail,
@@ -219,6 +223,7 @@ def _course(
         obstacles={
             Reason.FEW_PODS: few,
             Reason.NO_SPREAD: alike,
+            Reason.BASELINE_APART: apart,
             Reason.UNBALANCED_LOAD: unbalanced,
             Reason.DRIFT: ~(np.abs(drift) < quiet_drift),
             Reason.NOT_SETTLED: cooling | worsening,
@@ -245,6 +250,17 @@ def _beyond(gate: Gate, estimate: Floats, reach: Floats) -> Flags:
         return np.asarray(harm | (estimate + reach < -gate.margin) if gate.kind == "equivalent" else harm)
 
 
+def _apart(values: PodValues, sides: Sides) -> Flags:
+    """Whether the stable pods that are compared lie so far from the others that something else must be wrong."""
+    counted = values.counted & np.isfinite(values.values)
+    here, there = (
+        mean(values.values, counted & group[:, None], axis=-2)
+        for group in (sides.against, sides.stable & ~sides.against)
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(here - there) >= CATASTROPHE_FLOOR)
+
+
 def _fail_alpha(plan: Plan, gate: Gate) -> float:
     """Fail's error, less what the guards of single buckets take."""
     guarded = gate.measure == "span" and len(gate.span.strata) > 1
@@ -254,7 +270,7 @@ def _fail_alpha(plan: Plan, gate: Gate) -> float:
 def _enough(plan: Plan, found: Difference) -> Flags:
     """Whether 75% of each arm's pods count."""
     return np.asarray(
-        (found.stable >= ARM_SHARE * plan.stable.pods) & (found.candidate >= ARM_SHARE * plan.candidate.pods)
+        (found.stable >= ARM_SHARE * plan.compared) & (found.candidate >= ARM_SHARE * plan.candidate.pods)
     )
 
 
@@ -267,7 +283,7 @@ def _pod_variance(plan: Plan, gate: Gate, found: Difference, share: float = 1.0)
     """
     elapsed = np.arange(1, found.variance.shape[-1] + 1)
     registered = gate.noise.between + gate.noise.long_run / elapsed / share
-    if plan.stable.pods >= OWN_VARIANCE_PODS:
+    if plan.spread_pods >= OWN_VARIANCE_PODS:
         return np.maximum(found.variance, VARIANCE_FLOOR * registered), _effective_degrees(gate, found, registered)
     return np.fmax(found.variance, registered), np.full_like(found.degrees, gate.noise.starts - 1)
 
@@ -312,15 +328,15 @@ def bounds_at(plan: Plan, alpha: float, degrees: Floats) -> Floats:
     return np.asarray(table[np.maximum(degrees, 0).astype(int), np.arange(windows)])
 
 
-def _drift(control: Floats, kept: Flags, stable: Flags, trays: Trays) -> Floats:
+def _drift(control: Floats, kept: Flags, sides: Sides, trays: Trays) -> Floats:
     """q: the arms' control difference now, less that before the swap on the same trays."""
     since = pod_values(control - trays.control_mean[..., None], kept)
-    return difference(since.values, since.counted, stable).estimate
+    return difference(since.values, since.counted, sides).estimate
 
 
-def _unsettled(values: PodValues, stable: Flags) -> tuple[Flags, Flags]:
+def _unsettled(values: PodValues, sides: Sides) -> tuple[Flags, Flags]:
     """Whether harm fell, or rose, from the first half of the windows to the second: Student's t over pods, at 1%."""
-    moved = difference(values.second_half - values.first_half, values.counted, stable)
+    moved = difference(values.second_half - values.first_half, values.counted, sides)
     error = np.sqrt(moved.variance * moved.leverage)
     limit = _single_bound(HALVES_LEVEL / 2, moved.degrees) * error
     with np.errstate(invalid="ignore"):
@@ -337,7 +353,7 @@ class _Buckets:
     """One looks beyond the margin at this look alone: nothing passes, as early looks may spend too little to fail."""
 
 
-def _buckets(plan: Plan, gate: Gate, stable: Flags, scores: Floats, kept: Flags, weights: Floats) -> _Buckets:
+def _buckets(plan: Plan, gate: Gate, sides: Sides, scores: Floats, kept: Flags, weights: Floats) -> _Buckets:
     """Each batch bucket by itself: what the others gain must not hide what one loses."""
     beyond: Flags = np.zeros(_looks(kept), np.bool_)
     doubtful = beyond.copy()
@@ -349,7 +365,7 @@ def _buckets(plan: Plan, gate: Gate, stable: Flags, scores: Floats, kept: Flags,
     for bucket in known:
         here = kept & np.isfinite(scores[..., bucket])
         counted = np.cumsum(here, axis=-1) >= BUCKET_SHARE * elapsed
-        found = difference(pod_values(scores[..., bucket], here).values, counted, stable)
+        found = difference(pod_values(scores[..., bucket], here).values, counted, sides)
         variance, degrees = _pod_variance(plan, gate, found, BUCKET_SHARE * weights[bucket] / weights.sum())
         error = np.sqrt(variance * found.leverage + _start_variance(gate, found))
         with np.errstate(invalid="ignore"):

@@ -15,6 +15,21 @@ from specdecode_operator.gates.rules import KEPT_SHARE
 
 
 @dataclass(frozen=True)
+class Sides:
+    """Which arm each pod is of, [pods]."""
+
+    stable: Flags
+    against: Flags
+    """Stable pods that the candidate is compared with: all, or those that were restarted for it. The others only tell
+    how much pods differ."""
+
+    @classmethod
+    def of(cls, stable: Flags) -> Sides:
+        """Compared with all stable pods."""
+        return cls(stable, stable)
+
+
+@dataclass(frozen=True)
 class PodValues:
     """Values of pods at each look, [..., pods, windows], and which of them count."""
 
@@ -64,15 +79,14 @@ class Difference:
 
     estimate: Floats
     variance: Floats
-    """Pooled variance of pod values in an arm; NaN below one degree of freedom."""
+    """Pooled variance of pod values in a group; NaN below one degree of freedom."""
+    degrees: Floats
+    """Its degrees of freedom: each group has lost one to its own mean."""
     stable: Floats
-    """Stable pods that count."""
+    """Stable pods that are compared and count."""
     candidate: Floats
-
-    @property
-    def degrees(self) -> Floats:
-        """Degrees of freedom of the pooled variance."""
-        return self.stable + self.candidate - 2
+    beside: Floats
+    """Other stable pods that count."""
 
     @property
     def leverage(self) -> Floats:
@@ -80,17 +94,21 @@ class Difference:
         return ratio(np.ones_like(self.stable), self.stable) + ratio(np.ones_like(self.candidate), self.candidate)
 
 
-def difference(values: Floats, counted: Flags, stable: Flags) -> Difference:
-    """d = mean of candidate pods - mean of stable pods, with the variance pooled over both arms (Student 1908)."""
+def difference(values: Floats, counted: Flags, sides: Sides) -> Difference:
+    """d = mean of candidate pods - mean of the stable pods compared, with the variance pooled (Student 1908).
+
+    Stable pods that aren't compared are a third group: a contrast of two of several groups takes the variance within
+    all of them (Scheffe 1959, ch. 3).
+    """
     fit = counted & np.isfinite(values)
     means, squares, sizes = [], [], []
-    for arm in (stable, ~stable):
+    for arm in (sides.against, ~sides.stable, sides.stable & ~sides.against):
         here = fit & arm[:, None]
         centre = mean(values, here, axis=-2)
         away = np.where(here, values - centre[..., None, :], 0.0)
         means.append(centre)
         squares.append((away**2).sum(axis=-2))
         sizes.append(here.sum(axis=-2).astype(np.float64))
-    degrees = sizes[0] + sizes[1] - 2
-    variance = ratio(squares[0] + squares[1], np.maximum(degrees, 0.0))
-    return Difference(means[1] - means[0], variance, sizes[0], sizes[1])
+    degrees = sizes[0] + sizes[1] - 2 + np.maximum(sizes[2] - 1, 0.0)
+    variance = ratio(squares[0] + squares[1] + squares[2], np.maximum(degrees, 0.0))
+    return Difference(means[1] - means[0], variance, degrees, *sizes)

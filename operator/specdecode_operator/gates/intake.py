@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from specdecode_operator.gates.arrays import Flags, Floats
 from specdecode_operator.gates.course import Trays
-from specdecode_operator.gates.plan import Baseline, Plan, Span
+from specdecode_operator.gates.estimate import Sides
+from specdecode_operator.gates.plan import Arm, Baseline, Plan, Span
 from specdecode_operator.gates.quantiles import quantile
 from specdecode_operator.gates.rules import LARGEST
 from specdecode_operator.gates.samples import Sample
@@ -88,6 +89,8 @@ class Intake:
     """[pods, windows]: requests finished."""
     rows: Mapping[tuple[str, str], tuple[tuple[int, int, Sample], ...]] = field(repr=False)
     """(pod, window, sample) by metric and step."""
+    started: Floats = field(repr=False)
+    """[pods]: when the first process started that has a fit sample, in seconds since the epoch; else infinite."""
     gateway: Mapping[str, Floats] = field(repr=False)
     """[windows] by revision: what the gateway sent."""
 
@@ -95,6 +98,13 @@ class Intake:
     def stable(self) -> Flags:
         """[pods]"""
         return np.array([pod.revision == self.plan.stable.revision for pod in self.pods], bool)
+
+    @cached_property
+    def sides(self) -> Sides:
+        """Which pods are compared."""
+        fresh = self.plan.fresh
+        against = self.stable if fresh is None else self.stable & (self.started >= fresh.since)
+        return Sides(self.stable, against)
 
     def series(self, metric: str, step: str, known: Iterable[str] = ()) -> Series:
         """Arrays of a metric; its buckets are the `known` ones, then others that were seen. Spent windows count 0."""
@@ -124,9 +134,10 @@ class Intake:
         return values, series.counts, weights
 
     def trays(self, gate: str) -> Trays:
-        """Baselines of the gate on each pod's tray."""
-        trays = {tray.node: tray for tray in self.plan.trays}
-        found = [trays[pod.node].baseline.get(gate, Baseline()) for pod in self.pods]
+        """Baselines of the gate on each pod's tray; of one without a history, the fleet's middle and usual spread."""
+        known = {tray.node: tray.baseline.get(gate, Baseline()) for tray in self.plan.trays}
+        usual = Baseline(control_mad=float(np.median([each.control_mad for each in known.values()])))
+        found = [known.get(pod.node, usual) for pod in self.pods]
         return Trays(
             mean=np.array([each.mean for each in found], float),
             control_mean=np.array([each.control_mean for each in found], float),
@@ -179,12 +190,14 @@ def take_in(plan: Plan, samples: Iterable[Sample], *, through: int | None = None
     place = {pod.uid: index for index, pod in enumerate(pods)}
     spent = np.full((len(pods), elapsed), "", dtype="U32")
     requests = np.zeros((len(pods), elapsed))
+    started = np.full(len(pods), np.inf)
     rows: defaultdict[tuple[str, str], list[tuple[int, int, Sample]]] = defaultdict(list)
     for window, sample in by_pod:
         pod = place[sample.pod_uid]
         rows[sample.metric, sample.step].append((pod, window, sample))
         flag = _spending(sample)
         spent[pod, window] = max(str(spent[pod, window]), flag)
+        started[pod] = started[pod] if flag else min(started[pod], sample.start_time)
         if sample.requests is not None and 0 <= sample.requests <= LARGEST:
             requests[pod, window] = max(requests[pod, window], sample.requests)
     for pod, window in _restarts(place, by_pod):
@@ -197,6 +210,7 @@ def take_in(plan: Plan, samples: Iterable[Sample], *, through: int | None = None
         spent=spent,
         requests=requests,
         rows={key: tuple(found) for key, found in rows.items()},
+        started=started,
         gateway=_gateway(plan, ours, elapsed),
     )
 
@@ -243,10 +257,17 @@ def _misplaced(plan: Plan, sample: Sample) -> tuple[Reason, str] | None:
         return None
     tray = next((tray for tray in plan.trays if tray.node == sample.node), None)
     role = "stable" if arm is plan.stable else "candidate"
+    young = role == "candidate" or (plan.fresh is not None and sample.start_time >= plan.fresh.since)
+    if tray is None and sample.pod_uid and sample.node and young and plan.unseen_trays:
+        return _attested(arm, sample)
     if not sample.pod_uid or tray is None:
         return Reason.FOREIGN_SERIES, f"{_who(sample)} is on node {sample.node!r}, which is not in the plan"
     if tray.arm not in (None, role):
         return Reason.FOREIGN_SERIES, f"{_who(sample)} is of {role} on node {sample.node}, planned for {tray.arm}"
+    return _attested(arm, sample)
+
+
+def _attested(arm: Arm, sample: Sample) -> tuple[Reason, str] | None:
     if None not in (sample.manifest_digest, arm.manifest_digest) and sample.manifest_digest != arm.manifest_digest:
         return Reason.MANIFEST_MISMATCH, f"{_who(sample)} attests {sample.manifest_digest}, not {arm.manifest_digest}"
     return None

@@ -45,6 +45,7 @@ OUTCOMES: Mapping[Reason, Outcome] = {
             Reason.DRIFT,
             Reason.NOT_SETTLED,
             Reason.BUCKET_DOUBTFUL,
+            Reason.BASELINE_APART,
             Reason.FEW_PODS,
             Reason.FEW_REQUESTS,
             Reason.NO_DATA,
@@ -102,10 +103,11 @@ def unfit_plan(plan: Plan) -> Iterator[tuple[Reason, str]]:
 
 
 def _unfit_gate(plan: Plan, gate: Gate) -> Iterator[tuple[Reason, str]]:
-    if plan.stable.pods < OWN_VARIANCE_PODS and gate.noise.starts < HISTORY_STARTS:
+    restarted = f", {plan.fresh.pods} of them restarted," if plan.fresh else ""
+    if plan.spread_pods < OWN_VARIANCE_PODS and gate.noise.starts < HISTORY_STARTS:
         yield (
             Reason.UNDERPOWERED,
-            f"gate {gate.name}: {plan.stable.pods} stable pods say too little of their own spread; "
+            f"gate {gate.name}: {plan.stable.pods} stable pods{restarted} say too little of their own spread; "
             f"{OWN_VARIANCE_PODS}, or a noise history of {HISTORY_STARTS} pod starts (found {gate.noise.starts})",
         )
     if gate.tracking is not None and gate.tracking.starts < TRAY_STARTS:
@@ -190,13 +192,13 @@ def _stopped(followed: _Followed, usable: Flags, end: int) -> _Followed:
 def course_of(intake: Intake, gate: Gate) -> Course:
     """A gate's course over the run's windows, for verdicts and for reports."""
     if gate.measure == "acceptance":
-        return follow_acceptance(intake.plan, gate, intake.stable, _lengths(intake, gate))
+        return follow_acceptance(intake.plan, gate, intake.sides, _lengths(intake, gate))
     values, counts, weights = intake.span(gate.span)
     control, control_weights = np.zeros((*values.shape[:-1], 0)), np.zeros(0)
     if gate.control is not None:
         control, _, control_weights = intake.span(gate.control.span)
     cells = Cells(values, counts, weights, control, control_weights)
-    return follow(intake.plan, gate, intake.stable, intake.trays(gate.name), cells)
+    return follow(intake.plan, gate, intake.sides, intake.trays(gate.name), cells)
 
 
 def _lengths(intake: Intake, gate: Gate) -> Lengths:

@@ -131,6 +131,17 @@ class Gate(Strict):
         return 1 if self.worse == "higher" else -1
 
 
+class Fresh(Strict):
+    """Stable pods that were restarted for the run: what a short uptime costs, they pay as the candidate does."""
+
+    since: float = Field(
+        ge=0,
+        le=1e11,
+        description="Stable pods whose process started later are compared; the others only tell how much pods differ.",
+    )
+    pods: int = Field(ge=1, le=MAX_TRAYS, description="How many there are while it is measured.")
+
+
 class Windows(Strict):
     """When is measured. The planned length holds any extension: a longer run than planned isn't judged."""
 
@@ -184,7 +195,13 @@ class Plan(Strict):
     role: Role = Field(default="decide", description="guard: an early step, that can only stop.")
     stable: Arm = Field(description="What serves.")
     candidate: Arm = Field(description="What is to take over.")
+    fresh: Fresh | None = Field(default=None, description="Absent: the candidate is compared with all stable pods.")
     trays: tuple[Tray, ...] = Field(min_length=1, max_length=MAX_TRAYS, description="Where the pods may be.")
+    unseen_trays: bool = Field(
+        default=False,
+        description="Whether candidate pods, and restarted ones, may be on other nodes: without a history there, their "
+        "control is held against the fleet's as it is.",
+    )
     windows: Windows = Field(description="When is measured.")
     errors: Errors = Field(default=Errors(), description="Error probabilities.")
     traffic: Traffic = Field(default=Traffic(), description="What is asked of the traffic.")
@@ -201,7 +218,21 @@ class Plan(Strict):
             raise ValueError("candidate.revision: another revision than stable's is wanted")
         if self.windows.first_look > self.windows.planned:
             raise ValueError("windows.firstLook: at most windows.planned is allowed")
+        if self.fresh is not None and self.fresh.pods > self.stable.pods:
+            raise ValueError("fresh.pods: at most stable.pods is allowed")
+        if self.fresh is not None and any(gate.tracking for gate in self.gates):
+            raise ValueError("fresh: a tray's own baseline is of another start, so tracking isn't allowed with it")
         return self
+
+    @property
+    def compared(self) -> int:
+        """Stable pods that the candidate is compared with."""
+        return self.fresh.pods if self.fresh is not None else self.stable.pods
+
+    @property
+    def spread_pods(self) -> int:
+        """Stable pods less one where some were restarted: those have a mean of their own, which costs a degree."""
+        return self.stable.pods - (self.fresh is not None and self.fresh.pods < self.stable.pods)
 
     @property
     def fail_error(self) -> float:

@@ -31,6 +31,8 @@ class Run:
     passing: float = 0.01
     """One-sided error of a wrong Pass."""
     tracking: Tracking | None = None
+    fresh: bool = False
+    """Whether as many stable slots as the candidate has are restarted, and only those compared."""
     missed: float = MISSED
     """Share of runs that may end undecided at the smallest detectable effect."""
 
@@ -68,16 +70,18 @@ def windows_needed(run: Run) -> int | None:
 
 
 def standard_error(run: Run, windows: float) -> float:
-    """SE(T)^2 = (s_b^2 + v/T)(1/ns + 1/nc) + 2 b s_i^2 / nc. `windows` may be infinite."""
+    """SE(T)^2 = (s_b^2 + v/T)(1/ns + 1/nc) + 2 b s_i^2 / nc, ns: stable slots compared. `windows` may be infinite."""
     pod = run.noise.between + run.noise.long_run / windows
+    compared = run.candidate if run.fresh else run.stable
     start = 2 * run.tracking.weight * run.tracking.start_spread**2 / run.candidate if run.tracking else 0.0
-    return math.sqrt(pod * (1 / run.stable + 1 / run.candidate) + start)
+    return math.sqrt(pod * (1 / compared + 1 / run.candidate) + start)
 
 
 def smallest_detectable(run: Run, windows: float) -> float:
     """(t of the last look + t_.95) SE: a Pass needs it within the margin, a Fail at margin + x needs it within x."""
-    own = run.stable >= OWN_VARIANCE_PODS
-    degrees = run.stable + run.candidate - 2 if own else run.noise.starts - 1
+    apart = run.fresh and run.candidate < run.stable
+    own = run.stable - apart >= OWN_VARIANCE_PODS
+    degrees = run.stable + run.candidate - 2 - apart if own else run.noise.starts - 1
     if degrees < 1:
         return math.inf
     last = t_bounds(run.passing, run.first_look, run.windows, degrees)[-1]
@@ -87,7 +91,7 @@ def smallest_detectable(run: Run, windows: float) -> float:
 def _slots(run: Run) -> int | None:
     """Fewest candidate slots: as many as there are now, or more at the cost of stable ones."""
     total = run.stable + run.candidate
-    for slots in range(run.candidate, total - OWN_VARIANCE_PODS + 1):
+    for slots in range(run.candidate, min(total - OWN_VARIANCE_PODS, total // 2 if run.fresh else total) + 1):
         split = Run(**{**vars(run), "stable": total - slots, "candidate": slots})
         if smallest_detectable(split, run.windows) <= run.margin:
             return slots
@@ -95,8 +99,9 @@ def _slots(run: Run) -> int | None:
 
 
 def _sentence(run: Run, detectable: float, windows: int | None, slots: int | None) -> str:
+    stable = f"{run.candidate} restarted of {run.stable}" if run.fresh else f"{run.stable}"
     found = (
-        f"{run.stable} stable and {run.candidate} candidate slots over {run.windows} windows find "
+        f"{stable} stable and {run.candidate} candidate slots over {run.windows} windows find "
         f"{100 * detectable:.2f}% beyond the margin of {100 * run.margin:g}%"
     )
     if detectable <= run.margin:

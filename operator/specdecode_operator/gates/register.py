@@ -25,6 +25,7 @@ from specdecode_operator.gates.plan import (
     Arm,
     Baseline,
     Control,
+    Fresh,
     Gate,
     Kind,
     Noise,
@@ -132,6 +133,14 @@ class Asked:
     """Seconds."""
     alpha: float
     power: float
+    fresh: bool = False
+    """Whether a stable slot is restarted with each of the candidate's, and only those are compared."""
+    surge: int = 0
+    """The candidate's slots that cost stable none."""
+
+    def left(self, slots: int) -> int:
+        """Slots that stay stable beside so many of the candidate's."""
+        return self.stable.pods - max(slots - self.surge, 0)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -185,7 +194,7 @@ def register(asked: Asked, history: Iterable[Sample], *, start: float, at: float
             raise Unfit(Reason.UNDERPOWERED, f"gate {name} can't be calibrated: {error}") from None
     gates = {name: _calibrated(gate, found[name]) for name, gate in spans.items()}
     trays = _trays(found)
-    steps = tuple(_step(asked, place, gates, trays) for place in range(len(asked.steps)))
+    steps = tuple(_step(asked, place, gates, trays, at) for place in range(len(asked.steps)))
     _refuse_unfit(steps)
     powers = {name: _power(asked, gate, steps[-1]) for name, gate in gates.items()}
     weak = [f"gate {name}: {each.sentence}" for name, each in powers.items() if not each.passes]
@@ -206,13 +215,19 @@ def register(asked: Asked, history: Iterable[Sample], *, start: float, at: float
 def few_slots(asked: Asked) -> str:
     """Why these slots can't be compared, whatever the history says; empty if they may be."""
     slots = max(step.slots for step in asked.steps)
-    left = asked.stable.pods - slots
-    if left >= REFERENCE_PODS:
+    left = asked.left(slots)
+    needed = max(REFERENCE_PODS, slots if asked.fresh else 0)
+    if left >= needed:
         return ""
+    why = "a pod can only be compared with others"
+    if needed > REFERENCE_PODS:
+        why = "with baseline fresh as many are restarted as the candidate has"
+    surge = ""
+    if asked.stable.pods >= needed:
+        surge = f", or spec.rollout.surgeSlots to {slots + needed - asked.stable.pods} if there are GPUs for them"
     return (
-        f"{asked.stable.pods} replicas with {slots} on the candidate leave {max(left, 0)} stable slots, and a pod can "
-        f"only be compared with others: at least {REFERENCE_PODS} are needed. Raise spec.replicas to "
-        f"{slots + REFERENCE_PODS} or more, or set "
+        f"{asked.stable.pods} replicas with {slots} on the candidate leave {max(left, 0)} stable slots, and {why}: at "
+        f"least {needed} are needed. Raise spec.replicas to {asked.stable.pods + needed - left} or more{surge}, or set "
         "spec.rollout.strategy to Replace, which proves nothing"
     )
 
@@ -292,7 +307,7 @@ def planned_windows(step: AskedStep, window: float, *, last: bool) -> int:
     return max(FIRST_LOOK, wanted * (2 if last and step.on_inconclusive == "Extend" else 1))
 
 
-def _step(asked: Asked, place: int, gates: Mapping[str, Gate], trays: tuple[Tray, ...]) -> RunStep:
+def _step(asked: Asked, place: int, gates: Mapping[str, Gate], trays: tuple[Tray, ...], at: float) -> RunStep:
     step, last = asked.steps[place], place == len(asked.steps) - 1
     role: Role = "decide" if last else "guard"
     planned = planned_windows(step, asked.window, last=last)
@@ -304,9 +319,11 @@ def _step(asked: Asked, place: int, gates: Mapping[str, Gate], trays: tuple[Tray
         name=asked.name,
         run=asked.run,
         role=role,
-        stable=asked.stable.model_copy(update={"pods": asked.stable.pods - step.slots}),
+        stable=asked.stable.model_copy(update={"pods": asked.left(step.slots)}),
         candidate=asked.candidate.model_copy(update={"pods": step.slots}),
+        fresh=Fresh(since=at, pods=step.slots) if asked.fresh else None,
         trays=trays,
+        unseen_trays=asked.surge > 0,
         windows=Windows(start=0.0, seconds=asked.window, planned=planned, first_look=FIRST_LOOK),
         errors=step_errors(asked.alpha, asked.alpha, role=role, guards=len(asked.steps) - 1),
         touched=TOUCHABLE,
@@ -337,6 +354,7 @@ def _power(asked: Asked, gate: Gate, last: RunStep) -> Power:
             windows=plan.windows.planned,
             first_look=plan.windows.first_look,
             passing=plan.errors.passing,
+            fresh=asked.fresh,
             missed=1 - asked.power,
         )
     )

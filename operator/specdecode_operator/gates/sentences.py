@@ -23,6 +23,7 @@ MEANING: Final[Mapping[Reason, str]] = {
     Reason.NOT_SETTLED: "the arms' difference changed from the first half to the second; settle longer, or compare "
     "with a stable pod restarted at the same time",
     Reason.BUCKET_DOUBTFUL: "one batch bucket alone looks worse than the margin allows; plan more windows",
+    Reason.BASELINE_APART: "the restarted stable pods are too far from the other stable ones to stand for them",
     Reason.FEW_PODS: "too few pods have enough windows to be compared",
     Reason.FEW_REQUESTS: "the candidate has finished too few requests",
     Reason.NO_DATA: "there is no window that can be used",

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     DRIFT = "EnvironmentDrift"
     NOT_SETTLED = "NotSettled"
     BUCKET_DOUBTFUL = "BucketDoubtful"
+    BASELINE_APART = "BaselineApart"
     FEW_PODS = "TooFewPods"
     FEW_REQUESTS = "TooFewRequests"
     NO_DATA = "NoData"

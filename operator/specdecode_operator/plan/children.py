@@ -21,6 +21,7 @@ from specdecode_operator.build.owner import Owner
 from specdecode_operator.plan import observe
 from specdecode_operator.plan.actions import Action, Apply, Delete, Patch
 from specdecode_operator.plan.canary.course import Course
+from specdecode_operator.plan.canary.fresh import RESTARTS
 from specdecode_operator.plan.differs import first_difference, has_beyond, merge_patch, repaired
 from specdecode_operator.plan.observe import Json, Observed, Revision, by_name, revision_of_child
 from specdecode_operator.plan.roles import History, outdated
@@ -127,6 +128,12 @@ class Children:
             pod = slot.leader
             meta = {"uid": pod.uid, "annotations": {names.ANNOTATION_DELETION_COST: str(NEXT_TO_GO)}}
             yield Patch("v1", "Pod", pod.name, {"metadata": meta}, "marks the slot that moves next")
+
+    def restart(self, slot: Slot | None) -> Iterator[Action]:
+        """The end of the pod that a slot is restarted by; of a replica that spans nodes, the leader takes all along."""
+        if slot is not None:
+            pod = slot.leader
+            yield Delete("v1", "Pod", pod.name, pod.uid, RESTARTS)
 
     def removals(self) -> Iterator[Action]:
         """What a revision without slots leaves behind, and history beyond what is kept."""

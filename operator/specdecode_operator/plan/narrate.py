@@ -9,6 +9,7 @@ from specdecode_operator.api.conditions import get_condition
 from specdecode_operator.api.status import Status
 from specdecode_operator.plan.actions import Action, Apply, Delete, Event, Patch
 from specdecode_operator.plan.attestation import TAKES_OUT
+from specdecode_operator.plan.canary.fresh import RESTARTS
 
 DRIFT_KINDS = frozenset(
     {
@@ -28,6 +29,7 @@ def narrate(before: Status, after: Status, actions: Sequence[Action]) -> tuple[E
         *_conditions(before, after),
         *_repairs(actions),
         *_taken_out(actions),
+        *_restarted(actions),
         *_steps(before, after),
     )
 
@@ -95,6 +97,12 @@ def _taken_out(actions: Sequence[Action]) -> Iterator[Event]:
         if isinstance(action, Patch) and action.kind == "Pod" and action.why.startswith(TAKES_OUT):
             words = action.why.removeprefix(TAKES_OUT)
             yield Event("Warning", "PodTakenOut", f"Takes pod {action.name} out of its Services: {words}")
+
+
+def _restarted(actions: Sequence[Action]) -> Iterator[Event]:
+    for action in actions:
+        if isinstance(action, Delete) and action.why == RESTARTS:
+            yield Event("Normal", "SlotRestarted", f"Pod {action.name}: {action.why}.")
 
 
 def _is_repair(action: Apply) -> bool:

@@ -129,13 +129,15 @@ def _plan_revisions(
         untried=new is not None,
         way_back=cast.stable != target and (cast.stable in past.frozen or cast.stable in _made(observed)),
         slots=course.slots if course else None,
+        surge=spec.rollout.surge_slots if target != cast.stable else 0,
         trays=course.trays if course else (),
     )
     as_it_is = {r: arm.replicas for r, arm in it.arms.items()}
     move = Move(as_it_is) if missing_api else _move(it, goal, course, view)
     attested = tuple(attestation.marks(it.arms.values()))
+    restart = course.restart if course else None
     if attestation.changes_who_serves(attested):
-        move = replace(move, replicas=as_it_is, done=False, again=it.now + SOON)
+        move, restart = replace(move, replicas=as_it_is, done=False, again=it.now + SOON), None
     weights = _weights(it, move, traffic.entered(view, it.desired.status) if view else None, settle)
     route = httproute.build(owner, road, weights) if routes and road else None
     it = replace(
@@ -160,9 +162,10 @@ def _plan_revisions(
         *children.workloads(move, it.arms, {goal.target, heir(it.arms, goal)}, missing_api),
         *left_behind((arm for revision, arm in it.arms.items() if revision not in frozen), move),
         *children.route(route),
-        *children.budget(floor, spec.replicas, frozen.get(cast.target)),
+        *children.budget(floor, max(spec.replicas, sum(move.replicas.values())), frozen.get(cast.target)),
         *children.monitor(it.desired),
         *children.marks(move.mark),
+        *children.restart(restart),
         *attested,
         *children.removals(),
     )

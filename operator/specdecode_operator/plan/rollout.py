@@ -1,4 +1,4 @@
-"""Replace: the target takes one slot after another, without surge and never below minAvailable.
+"""Replace: the target takes one slot after another, never below minAvailable, and without surge if none is asked for.
 
 Before the first swap the target's workload is made with no slot: the API server looks at its template then, and what
 it refuses costs nobody a slot.
@@ -12,6 +12,9 @@ restart at any point:
   or no workload; then it goes back to the stable revision, which is known to serve.
 * slots asked for = wanted: the next swap may begin, once all of the target's slots have settled.
 * slots asked for > wanted: somebody scaled down.
+
+With a surge, so many slots more may be asked for while the target takes over. They are its first ones, so nothing is
+given up for those; then a swap begins with a slot beyond what is wanted rather than one below.
 
 A changed spec is a changed target: slots of revisions that are neither target nor stable go first. A revert makes
 stable the target, and while the API server refuses the target, slots go where a revert would send them. So one rule
@@ -49,12 +52,24 @@ class Goal:
     """There is a stable revision besides the target, and it can have slots even if it has none now."""
     slots: int | None = None
     """How many the target may hold beside stable; None: all."""
+    surge: int = 0
+    """Slots beyond `replicas` that it may hold until it has taken over."""
     trays: tuple[str, ...] = ()
     """Nodes whose slots go first."""
 
     def room(self, target: Arm) -> int:
         """Slots that the target may still take."""
-        return (self.replicas if self.slots is None else self.slots) - target.replicas
+        return self.most - target.replicas
+
+    @property
+    def most(self) -> int:
+        """Slots that the target is to come to."""
+        return self.replicas if self.slots is None else self.slots
+
+    def ceiling(self, total: int) -> int:
+        """Slots that all revisions may hold together; they hold `total` now."""
+        beyond = min(self.surge, self.most)
+        return self.replicas + (beyond if self.swap else min(beyond, max(total - self.replicas, 0)))
 
 
 @dataclass(frozen=True)
@@ -102,7 +117,7 @@ def heir(arms: Mapping[Revision, Arm], goal: Goal) -> Revision:
 
 def _gone_back(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, now: datetime) -> Move:
     """The move while the API server refuses the target: as if the stable revision were asked for."""
-    move = _towards(arms, replace(goal, target=goal.stable, slots=None, way_back=False), route, now)
+    move = _towards(arms, replace(goal, target=goal.stable, slots=None, surge=0, way_back=False), route, now)
     waiting = move.waiting or _until_made(move.replicas, goal).waiting
     return replace(move, waiting=waiting, phase=SWAPPING, done=False)
 
@@ -117,11 +132,11 @@ def _towards(arms: Mapping[Revision, Arm], goal: Goal, route: RouteView | None, 
     if not others:
         return _alone(held[goal.target], asked, goal, now)
     total = sum(asked.values())
-    if total > goal.replicas:
+    ceiling = goal.ceiling(total)
+    if total > ceiling:
         return _scale_down(held, asked, goal, route)
-    if total < goal.replicas:
-        return _fill(held, asked, goal)
-    return _swap(held, asked, goal, route, now)
+    filled = _fill(held, asked, goal, ceiling) if total < ceiling else None
+    return filled or _swap(held, asked, goal, route, now)
 
 
 def serving(arms: Mapping[Revision, Arm]) -> int:
@@ -151,9 +166,9 @@ def _alone(target: Arm, asked: dict[Revision, int], goal: Goal, now: datetime) -
     )
 
 
-def _fill(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) -> Move:
-    """Give free slots away; a slot is free when no pod holds its GPUs."""
-    free = goal.replicas - sum(arm.occupied for arm in arms.values())
+def _fill(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal, ceiling: int) -> Move | None:
+    """Give free slots away; a slot is free when no pod holds its GPUs. None: what is free is a surge for nobody."""
+    free = ceiling - sum(arm.occupied for arm in arms.values())
     if free <= 0:
         going = [slot.leader.name for arm in arms.values() for slot in arm.slots if slot.terminating]
         what = f"pod {going[0]} is gone and its GPUs are free" if going else "the pod of the freed slot is gone"
@@ -161,16 +176,23 @@ def _fill(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal) 
     recipient = _recipient(arms, goal)
     if recipient is None:
         return _until_made(asked, goal)
-    return Move(_given(asked, recipient, free, goal), phase=SWAPPING)
+    given = _given(asked, recipient, free, goal)
+    return Move(given, phase=SWAPPING) if given != asked else None
 
 
 def _given(asked: dict[Revision, int], recipient: Arm, free: int, goal: Goal) -> dict[Revision, int]:
-    """Free slots to the recipient; what is more than the target may hold, to stable."""
-    taken = free
-    if recipient.revision == goal.target and goal.slots is not None:
-        taken = min(free, max(goal.room(recipient), 0))
-    given = {**asked, recipient.revision: recipient.replicas + taken}
-    return given if taken == free else {**given, goal.stable: asked.get(goal.stable, 0) + free - taken}
+    """Free slots to the recipient; what is more than the target may hold, to stable.
+
+    Others get no slot of a surge. But where the target is to stay at fewer than all, its slots of one cost them none.
+    """
+    taken, whose = 0, recipient.revision
+    if whose == goal.target:
+        taken, whose = min(free, max(goal.room(recipient), 0)), goal.stable
+    given = {**asked, goal.target: asked[goal.target] + taken}
+    costs = max(given[goal.target] - (goal.surge if goal.slots is not None else 0), 0)
+    others = sum(given.values()) - given[goal.target]
+    rest = max(min(free - taken, goal.replicas - costs - others), 0)
+    return {**given, whose: given.get(whose, 0) + rest} if rest else given
 
 
 def _recipient(arms: Mapping[Revision, Arm], goal: Goal) -> Arm | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -167,7 +167,7 @@ def progressing(it: Situation) -> Said:
     if move.blocked:
         return Said("False", names.REASON_HELD, f"{move.waiting} {count}")
     if it.course is not None and it.course.progressing is not None:
-        return it.course.progressing
+        return _in_transit(it.course.progressing, goal, move)
     if goal.target != goal.stable and not move.done:
         return Said("True", names.REASON_REPLACING, move.waiting or f"Revision {goal.target} takes its slots. {count}")
     if sum(arm.replicas for arm in it.arms.values()) != goal.replicas or not _only(it.arms, goal.target):
@@ -177,6 +177,14 @@ def progressing(it: Situation) -> Said:
     if not move.done:
         return Said("True", names.REASON_STARTING, f"{count} {_settled(it, goal)} of {goal.replicas} have settled.")
     return Said("True", names.REASON_COMPLETE, f"Revision {goal.target} holds all {goal.replicas} slots.")
+
+
+def _in_transit(said: Said, goal: Goal, move: Move) -> Said:
+    """What a canary says, and what a slot that nobody has yet waits for."""
+    held = sum(move.replicas.values())
+    if held >= goal.ceiling(held) or move.waiting in said.message:
+        return said
+    return replace(said, message=f"{said.message} {move.waiting}")
 
 
 def attested(it: Situation) -> Said:

@@ -1,4 +1,7 @@
-"""Whatever happens to a canary in whatever order, nothing is promoted without a Pass or somebody who asked for it."""
+"""Whatever happens to a canary in whatever order, nothing is promoted without a Pass or somebody who asked for it.
+
+Each write is held against what any rollout promises too: capacity, GPUs, the route, and which pods may end.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import contextlib
 import json
 import os
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+import promises
 from builders import IMAGE
 from canaries import CanaryFleet, canary
 from fleet import Crashed, Stale, terminating
@@ -33,20 +37,22 @@ TURN = 80.0
 """Seconds of a turn: some windows, so that a step is over in a few."""
 
 STAGES = [
-    None,
-    ("Swapping", "1/2"),
-    ("Measuring", "1/2"),
-    ("Swapping", "2/2"),
-    ("Measuring", "2/2"),
-    ("Judging", "2/2"),
+    (None, "stable", 0),
+    (("Swapping", "1/2"), "stable", 0),
+    (("Swapping", "1/2"), "fresh", 1),
+    (("Measuring", "1/2"), "stable", 0),
+    (("Swapping", "2/2"), "stable", 1),
+    (("Swapping", "2/2"), "fresh", 0),
+    (("Measuring", "2/2"), "stable", 2),
+    (("Judging", "2/2"), "fresh", 0),
 ]
 """How far the canary has come when all begins: by chance alone few would ever get to their last step."""
 
 
 @cache
-def came_to(stage: tuple[str, str] | None) -> CanaryFleet:
+def came_to(stage: tuple[str, str] | None, baseline: str, surge: int) -> CanaryFleet:
     """A fleet whose canary is there; at rest for None."""
-    fleet = CanaryFleet.of(canary(5, STEPS))
+    fleet = CanaryFleet.of(canary(5, STEPS, baseline=baseline, surgeSlots=surge))
     assert isinstance(fleet, CanaryFleet)
     fleet.settle()
     if stage is not None:
@@ -64,8 +70,9 @@ class Canaries(RuleBasedStateMachine):
     """Whether somebody has deleted a record: then nothing but status tells, which must not be lost before or after."""
 
     @initialize(stage=st.sampled_from(STAGES))
-    def begin(self, stage: tuple[str, str] | None) -> None:
-        self.fleet = deepcopy(came_to(stage))
+    def begin(self, stage: tuple[tuple[str, str] | None, str, int]) -> None:
+        self.fleet = deepcopy(came_to(*stage))
+        self.fleet.before_write = partial(promises.check_canary, self.fleet)
         self.first = self.fleet.stable()
         self.promoted = {self.first}
         self.asked_to_promote: set[str] = set()
@@ -84,6 +91,14 @@ class Canaries(RuleBasedStateMachine):
     def change_a_margin(self, margin: str) -> None:
         gate = {"name": "drafter", "metric": "drafterGpuSpan", "margin": margin}
         self.fleet.edit(lambda it: it.set("spec.gates", [gate]))
+
+    @rule(baseline=st.sampled_from(["stable", "fresh"]))
+    def change_what_is_compared(self, baseline: str) -> None:
+        self.fleet.edit(lambda it: it.set("spec.rollout.baseline", baseline))
+
+    @rule(surge=st.sampled_from([0, 1, 2]))
+    def change_the_surge(self, surge: int) -> None:
+        self.fleet.edit(lambda it: it.set("spec.rollout.surgeSlots", surge))
 
     @rule(paused=st.booleans())
     def pause(self, paused: bool) -> None:
@@ -171,7 +186,7 @@ class Canaries(RuleBasedStateMachine):
         self.fleet.backend, self.fleet.sees = "up", "Pass(WithinMargin)"
         self.fleet.obj["metadata"].get("annotations", {}).pop(names.ANNOTATION_REQUEST, None)
         self.fleet.edit(lambda it: it.replicas(5).set("spec.rollout.paused", False))
-        self.fleet.rest(600)
+        self.fleet.rest(600, TURN)
         self.look()
         self.nothing_is_promoted_without_evidence()
         assert sum(self.fleet.replicas().values()) == 5

@@ -104,9 +104,10 @@ class Interleavings(RuleBasedStateMachine):
         least=st.sampled_from(["the default", "all"]),
         routed=st.sampled_from([True, True, False]),
         settled=st.sampled_from([True, True, True, False]),
+        surge=st.sampled_from([0, 0, 0, 1, 2]),
     )
-    def begin(self, replicas: int, least: str, routed: bool, settled: bool) -> None:
-        start = keeping(deployment().replicas(replicas), least)
+    def begin(self, replicas: int, least: str, routed: bool, settled: bool, surge: int) -> None:
+        start = keeping(deployment().replicas(replicas), least).set("spec.rollout.surgeSlots", surge)
         self.fleet = Fleet.of(start.behind("edge") if routed else start)
         self.fleet.bad_images.add(BAD)
         self.fleet.refused_images.add(REFUSED)

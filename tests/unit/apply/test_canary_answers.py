@@ -191,6 +191,20 @@ async def test_another_question_takes_the_place_of_one_that_is_still_open() -> N
     assert found.want == looking().id
 
 
+async def test_two_canaries_of_one_namespace_get_each_their_own_answer() -> None:
+    backend, told, other = Backend(), Told(), Key("team", "code")
+    backend.give = lambda asked: history(asked) if asked.name == "chat" else ()
+    answers = canaries(backend, told)
+    answers.want(KEY, registering())
+    answers.want(other, registering())
+    assert {await told.once(), await told.once()} == {KEY, other}
+    assert sorted(question.name for question in backend.asked) == ["chat", "code"]
+    found = [answers.evidence(key) for key in (KEY, other)]
+    assert [type(each.answer) if each else None for each in found] == [RunPlan, Refused]
+    answers.forget(other)
+    assert answers.evidence(KEY) is found[0]
+
+
 async def test_nothing_is_asked_any_more_once_nothing_is_wanted() -> None:
     backend, told = Backend(), Told()
     backend.open.clear()

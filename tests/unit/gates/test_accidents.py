@@ -446,3 +446,30 @@ def test_row_makes_the_mean_it_was_asked_for() -> None:
     common = {field: getattr(QUIET.samples(PLAN, 1)[0], field) for field in Sample.model_fields}
     common = {key: value for key, value in common.items() if key not in ("metric", "count", "sum", "batch", "step")}
     assert row(common, "m", 4, 0.5).sum == 2.0
+
+
+@pytest.mark.parametrize(
+    ("unseen", "control", "reason"),
+    [
+        (False, 0.0, Reason.FOREIGN_SERIES),
+        (True, 0.0, Reason.WITHIN_MARGIN),
+        (True, 0.015, Reason.DRIFT),
+        (True, -0.015, Reason.DRIFT),
+    ],
+)
+def test_a_candidate_on_a_node_without_history_is_held_against_the_fleets_control(
+    unseen: bool, control: float, reason: Reason
+) -> None:
+    def moved(sample: Sample) -> Iterable[Sample]:
+        return (altered(sample, node=f"spare-{sample.pod_uid}"),)
+
+    verdict = QUIET.but(control_effect=control).verdict(make_plan(unseenTrays=unseen), only(is_candidate, moved))
+    assert verdict.reason is reason, verdict.sentence
+
+
+def test_a_stable_pod_on_a_node_without_history_is_foreign_all_the_same() -> None:
+    def moved(sample: Sample) -> Iterable[Sample]:
+        return (altered(sample, node="spare"),)
+
+    first = only(lambda sample: sample.pod_uid == "uid-s0", moved)
+    assert QUIET.verdict(make_plan(unseenTrays=True), first).reason is Reason.FOREIGN_SERIES

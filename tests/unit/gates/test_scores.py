@@ -9,7 +9,7 @@ import pytest
 
 from specdecode_operator.gates.catastrophe import running
 from specdecode_operator.gates.control import beta_of, drift_limit, quiet, tray_baseline
-from specdecode_operator.gates.estimate import difference, halves, pod_values, ratio_values
+from specdecode_operator.gates.estimate import Sides, difference, halves, pod_values, ratio_values
 from specdecode_operator.gates.quantiles import added, quantile
 from specdecode_operator.gates.scores import cell_scores, log_means, overlap, weights_of, window_scores
 
@@ -119,10 +119,20 @@ def test_a_ratio_weighs_windows_by_their_drafts() -> None:
 def test_the_difference_is_student_s() -> None:
     values = np.array([[1.0], [2.0], [3.0], [NAN], [7.0], [9.0]])
     stable = np.array([True, True, True, True, False, False])
-    found = difference(values, np.ones((6, 1), bool), stable)
+    found = difference(values, np.ones((6, 1), bool), Sides.of(stable))
     assert (found.estimate[0], found.stable[0], found.candidate[0], found.degrees[0]) == (6.0, 3.0, 2.0, 3.0)
     assert found.variance[0] == pytest.approx((2 + 2) / 3)
     assert found.leverage[0] == pytest.approx(1 / 3 + 1 / 2)
+
+
+def test_stable_pods_that_are_not_compared_tell_the_spread_alone() -> None:
+    values = np.array([[1.0], [2.0], [3.0], [5.0], [6.0], [7.0], [9.0]])
+    stable = np.array([True] * 5 + [False] * 2)
+    restarted = np.array([False] * 3 + [True] * 2 + [False] * 2)
+    found = difference(values, np.ones((7, 1), bool), Sides(stable, restarted))
+    assert (found.estimate[0], found.stable[0], found.beside[0], found.degrees[0]) == (2.5, 2.0, 3.0, 4.0)
+    assert found.variance[0] == pytest.approx((2 + 0.5 + 2) / 4)
+    assert found.leverage[0] == pytest.approx(1)
 
 
 def test_three_windows_running_are_those_that_there_were() -> None:

@@ -18,11 +18,17 @@ from specdecode_operator.plan.canary.scene import Scene
 RUN_LENGTH: Final = 10
 
 
+LATER: Final = ("baseline", "surge_slots")
+"""Fields newer than the first runs. At their defaults they aren't pinned: an operator that knows them ends no run."""
+
+
 def digest(spec: Spec) -> str:
     """Of all that a plan pins. Whether it is paused isn't among it, nor how many replicas there are."""
+    rollout = spec.rollout
+    unsaid = {name for name in LATER if getattr(rollout, name) == type(rollout).model_fields[name].default}
     pinned = {
         "gates": [gate.model_dump(mode="json") for gate in spec.gates],
-        "rollout": spec.rollout.model_dump(mode="json", exclude={"paused"}),
+        "rollout": rollout.model_dump(mode="json", exclude={"paused", *unsaid}),
         "metrics": spec.metrics.model_dump(mode="json"),
     }
     return digest_of(json.dumps(pinned, sort_keys=True))
@@ -51,6 +57,8 @@ def asked(it: Scene, runs: tuple[Run, ...]) -> Asked:
         window=window_of(spec),
         alpha=share(spec.rollout.alpha),
         power=share(spec.rollout.power),
+        fresh=spec.rollout.baseline == "fresh",
+        surge=spec.rollout.surge_slots,
     )
 
 

@@ -18,7 +18,7 @@ from specdecode_operator.gates.register import few_slots
 from specdecode_operator.gates.rules import REFERENCE_PODS
 from specdecode_operator.gates.run import RunPlan
 from specdecode_operator.plan.actions import Event
-from specdecode_operator.plan.canary import asking, record, requests, transition
+from specdecode_operator.plan.canary import asking, fresh, record, requests, transition
 from specdecode_operator.plan.canary.consequence import consequence
 from specdecode_operator.plan.canary.facts import Answer, Evidence, Look, Refused, Register, Unavailable, Want
 from specdecode_operator.plan.canary.moves import holds_slots
@@ -27,6 +27,7 @@ from specdecode_operator.plan.canary.runs import Run, current, outdated, runs_of
 from specdecode_operator.plan.canary.scene import Scene
 from specdecode_operator.plan.observe import Json, Revision
 from specdecode_operator.plan.said import Said, sentence
+from specdecode_operator.plan.slots import Slot
 
 PLANNING: Final = "Planning"
 SWAPPING: Final = "Swapping"
@@ -54,6 +55,8 @@ class Course:
     """How many it may hold at most; None: all."""
     trays: tuple[str, ...] = ()
     """Nodes whose slots go first."""
+    restart: Slot | None = None
+    """A stable slot to restart, so that a slot of the candidate has one of its age to be compared with."""
     returning: bool = False
     """Whether a run has ended and its slots go back."""
     candidate: Revision | None = None
@@ -88,20 +91,20 @@ def course(it: Scene) -> Course:
         requests.refusal(request, run.record if run else None, rejected) if request and new and not applied else ""
     )
     told = request.applied(refused) if request and new else before.request
-    fresh = request if request and new and not applied and not refused else None
-    retried = fresh is not None and fresh.verb == "retry"
+    due = request if request and new and not applied and not refused else None
+    retried = due is not None and due.verb == "retry"
     notes = Course(
         target=it.stable,
         verdicts=before.verdicts or (),
-        rejected=tuple(each for each in rejected if not (retried and fresh and each.run == fresh.run)),
+        rejected=tuple(each for each in rejected if not (retried and due and each.run == due.run)),
         request=told,
         removals=outdated(runs, it.config_maps, run.record.id if run else None),
         metrics=_metrics(it),
-        events=tuple(_request_events(fresh, request if refused else None, refused)),
+        events=tuple(_request_events(due, request if refused else None, refused)),
     )
-    if retried and run is not None and fresh is not None and run.record.id == fresh.run:
+    if retried and run is not None and due is not None and run.record.id == due.run:
         run = None
-    return _follow(it, notes, runs, run, None if retried else fresh)
+    return _follow(it, notes, runs, run, None if retried else due)
 
 
 def _follow(
@@ -185,22 +188,34 @@ def _going_on(it: Scene, notes: Course, run: Run, plan: RunPlan) -> Course:
     step, now = plan.steps[run.record.step], run.record.now
     arm = it.arm(run.record.candidate)
     paused = run.record.paused or it.desired.spec.rollout.paused
-    room = min(step.slots, max(it.replicas - REFERENCE_PODS, 0))
-    slots = min(arm.replicas, room) if paused and now is None else room
-    notes = _beside(it, replace(notes, trays=plan.trays), arm.revision, slots)
+    room = min(step.slots, max(it.replicas + it.surge - max(REFERENCE_PODS, fresh.wanted(step)), 0))
+    slots = min(room, fresh.may_hold(it, run.record, step))
+    slots = min(slots, arm.replicas) if paused and now is None else slots
+    notes = _beside(it, replace(notes, trays=fresh.trays_to_go(it, run.record, plan.trays)), arm.revision, slots)
     held = f" It is paused with {arm.replicas} slots." if paused else ""
     if now is None:
-        phase = SWAPPING if arm.replicas < step.slots or len(arm.standing) < arm.replicas else SETTLING
-        words = f"{arm.settled(it.settle, it.now)} of {step.slots} slots of revision {arm.revision} serve.{held}"
-        if room < step.slots:
-            words = f"{it.replicas} replicas leave no {step.slots} slots to a candidate; the run waits for more.{held}"
-        again = arm.next_settles(it.settle, it.now) or it.now + timedelta(seconds=30)
-        return _healthy(_status(it, replace(notes, again=again), run, phase, words), paused, words)
+        return _placing(it, notes, run, plan, room, held)
     start = datetime.fromtimestamp(now.start, UTC)
     if it.now < start:
         words = f"All {step.slots} slots serve; the first window starts at {start:%H:%M:%S} UTC.{held}"
         return _healthy(_status(it, replace(notes, again=start), run, SETTLING, words), paused, words)
     return _looking(it, notes, run, plan, paused=paused)
+
+
+def _placing(it: Scene, notes: Course, run: Run, plan: RunPlan, room: int, held: str) -> Course:
+    """Slots are on their way, or settle."""
+    step, arm, young = plan.steps[run.record.step], it.arm(run.record.candidate), fresh.young(it, run.record)
+    moving = arm.replicas < step.slots or len(arm.standing) < arm.replicas or len(young.slots) < fresh.wanted(step)
+    serve = f"{arm.settled(it.settle, it.now)} of {step.slots} slots of revision {arm.revision} serve"
+    if fresh.wanted(step):
+        serve += f", and {young.settled(it.settle, it.now)} of {fresh.wanted(step)} stable slots restarted for them"
+    words = f"{serve}.{held}"
+    if room < step.slots:
+        words = f"{it.replicas} replicas leave no {step.slots} slots to a candidate; the run waits for more.{held}"
+    settling = [at for each in (arm, young) if (at := each.next_settles(it.settle, it.now)) is not None]
+    restart = None if held else fresh.next_restart(it, run.record, step, plan.trays)
+    notes = replace(notes, restart=restart, again=min(settling, default=it.now + timedelta(seconds=30)))
+    return _healthy(_status(it, notes, run, SWAPPING if moving else SETTLING, words), bool(held), words)
 
 
 def _looking(it: Scene, notes: Course, run: Run, plan: RunPlan, *, paused: bool) -> Course:
@@ -367,6 +382,7 @@ def _registered(it: Scene, notes: Course, plan: RunPlan) -> Course:
         plan=registered.digest_of(text),
         registered=it.now,
         since=it.now,
+        before=tuple(sorted(pod.uid for pod in it.pods(plan.stable))) if fresh.wanted(plan.steps[-1]) else (),
     )
     files = {runrecord.FILE: record.text_of(first)}
     words = f"Run {plan.id} is registered: {len(plan.steps)} steps, the last with {plan.steps[-1].slots} slots."

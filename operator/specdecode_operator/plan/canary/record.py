@@ -53,6 +53,11 @@ class Record(Strict):
     plan: Name = Field(description="Digest of the registered plan.")
     registered: datetime = Field(description="When it was registered.")
     since: datetime = Field(description="When its present step began.")
+    before: tuple[Name, ...] = Field(
+        default=(),
+        max_length=2048,
+        description="UIDs of the stable pods that served then, where some are restarted for the run; others are young.",
+    )
     steps: tuple[StepRecord | None, ...] = Field(
         default=(None,), max_length=8, description="Its steps so far; null for one whose slots don't all serve yet."
     )

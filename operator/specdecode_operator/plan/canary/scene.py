@@ -49,6 +49,20 @@ class Scene:
         return self.desired.spec.replicas
 
     @property
+    def surge(self) -> int:
+        """Slots beyond them that the candidate may hold."""
+        return self.desired.spec.rollout.surge_slots
+
+    def stays(self, slots: int) -> int:
+        """Slots that stable keeps beside so many of the candidate's."""
+        return self.replicas - max(slots - self.surge, 0)
+
+    @property
+    def min_available(self) -> int:
+        """Slots that must go on serving."""
+        return min(self.desired.spec.min_available_or_default, self.replicas)
+
+    @property
     def start_limit(self) -> timedelta:
         """How long a pod of this profile may take to get ready."""
         probe = self.profile.startup

@@ -6,7 +6,7 @@
 | the plan is gone, or the object asks otherwise   | Invalid(PlanChanged)                  |
 | somebody asks to promote, abort, pause or resume | Promoted, Aborted, paused, not paused |
 | a pod of either arm attests something else       | Invalid(AttestationDiffers)           |
-| the candidate's pod doesn't get ready in time    | Aborted(NeverReady)                   |
+| a pod doesn't get ready in time                  | Aborted(NeverReady)                   |
 | all of a step's slots serve                      | when its first window starts          |
 | one of them is lost before that                  | that it waits again                   |
 | a look was made                                  | its samples and verdict               |
@@ -23,6 +23,7 @@ from specdecode_operator.api import names
 from specdecode_operator.build import runrecord
 from specdecode_operator.gates.plan import canonical_json
 from specdecode_operator.gates.run import RunPlan, RunStep
+from specdecode_operator.plan.canary import fresh
 from specdecode_operator.plan.canary.consequence import Consequence, consequence
 from specdecode_operator.plan.canary.facts import Looked
 from specdecode_operator.plan.canary.record import Outcome, Record, StepRecord, Verdict
@@ -73,11 +74,13 @@ def closed_windows(it: Scene, step: RunStep, now: StepRecord, scrape: float) -> 
 
 
 def placed(it: Scene, record: Record, step: RunStep) -> bool:
-    """Whether all of a step's slots serve: attested, settled, and in the route with every other."""
+    """Whether all of a step's slots serve: attested, settled, and in the route with every other; and the stable ones
+    that were restarted for it."""
     candidate, stable = it.arm(record.candidate), it.arm(record.stable)
     routed = it.view is None or (it.view.current and candidate.revision in it.view.revisions)
     whole = candidate.replicas == step.slots and candidate.settled(it.settle, it.now) >= step.slots
-    return whole and routed and stable.replicas == it.replicas - step.slots and stable.ready == stable.replicas
+    whole = whole and fresh.serve(it, record, step)
+    return whole and routed and stable.replicas == it.stays(step.slots) and stable.ready == stable.replicas
 
 
 def _slots(it: Scene, record: Record) -> tuple[Slot, ...]:
@@ -99,19 +102,29 @@ def _requested(it: Scene, run: Run, request: Request) -> Run:
 
 
 def _placing(it: Scene, run: Run, plan: RunPlan, step: RunStep) -> Run:
-    late = next((pod for pod in it.pods(run.record.candidate) if _overdue(it, pod)), None)
+    restarted = fresh.young(it, run.record).slots if fresh.wanted(step) else ()
+    starting = (*it.pods(run.record.candidate), *(slot.leader for slot in restarted))
+    late = next((pod for pod in starting if _overdue(it, pod)), None)
     if late is not None:
         trouble = of_pod(late, None)
         why = trouble.message if trouble else f"pod {late.name} isn't ready"
         limit = f"{it.start_limit.total_seconds() / 60:g} minutes"
-        return _ended(it, run, "Aborted", NEVER_READY, f"the candidate wasn't ready within {limit}: {why}")
+        whose = "the candidate" if late.revision == run.record.candidate else "a stable slot restarted for it"
+        return _ended(it, run, "Aborted", NEVER_READY, f"{whose} wasn't ready within {limit}: {why}")
     if not placed(it, run.record, step):
         return run
-    cohort = tuple(sorted(pod.uid for pod in it.pods(run.record.stable)))
     start = it.now.timestamp() + plan.settle_windows * step.plan.windows.seconds
-    begun = run.record.with_step(StepRecord(start=start, cohort=cohort))
+    begun = run.record.with_step(StepRecord(start=start, cohort=_cohort(it, run.record, step)))
     files = {**run.files, runrecord.plan_file(run.record.step): canonical_json(step.starting(start))}
     return replace(run, record=begun, files=files)
+
+
+def _cohort(it: Scene, record: Record, step: RunStep) -> tuple[str, ...]:
+    """Stable pods that are compared: those on nodes with a history, and young ones where they may be elsewhere."""
+    trays = {tray.node for tray in step.plan.trays}
+    elsewhere = fresh.young(it, record).slots if fresh.wanted(step) and step.plan.unseen_trays else ()
+    known = {pod.uid for pod in it.pods(record.stable) if pod.node in trays}
+    return tuple(sorted(known | {slot.leader.uid for slot in elsewhere}))
 
 
 def _overdue(it: Scene, pod: Pod) -> bool:
