@@ -49,8 +49,9 @@ def main(folder: Path, seconds: int) -> None:
         now = prometheus.at or time.time()
         caption = CAPTION.format(seconds=seconds, pods=len(PODS), window=WINDOW)
         for name in BOARDS:
-            chosen = {"namespace": NAMESPACE if name == "canary" else ".*", "revision": ".*", "batch": ".*"}
-            chosen["object"] = "chat" if name == "canary" else ".*"
+            canary = name == "canary"
+            chosen = dict.fromkeys(("revision", "batch", "gate"), ".*")
+            chosen |= {"namespace": NAMESPACE if canary else ".*", "object": "chat" if canary else ".*"}
             drawn = {
                 place: answers(prometheus, panel, chosen, now - seconds + 20, now)
                 for place, panel in enumerate(board(name)["panels"])
