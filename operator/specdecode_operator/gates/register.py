@@ -338,5 +338,6 @@ def _power(asked: Asked, gate: Gate, last: RunStep) -> Power:
             first_look=plan.windows.first_look,
             passing=plan.errors.passing,
             missed=1 - asked.power,
+            seconds=asked.window,
         )
     )
