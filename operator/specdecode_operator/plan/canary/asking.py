@@ -37,13 +37,23 @@ def window_of(spec: Spec) -> float:
 def asked(it: Scene, runs: tuple[Run, ...]) -> Asked:
     """What is to be registered."""
     spec = it.desired.spec
-    pinned = digest(spec)
-    return Asked(
+    return asked_of(
+        spec,
         name=f"{it.desired.namespace}/{it.desired.name}",
-        run=_run_id(it, runs, pinned),
-        digest=pinned,
+        run=_run_id(it, runs, digest(spec)),
         stable=_arm(it, it.stable),
         candidate=_arm(it, it.wanted),
+    )
+
+
+def asked_of(spec: Spec, *, name: str, run: str, stable: Arm, candidate: Arm) -> Asked:
+    """What a spec asks for of a run between these two."""
+    return Asked(
+        name=name,
+        run=run,
+        digest=digest(spec),
+        stable=stable,
+        candidate=candidate,
         gates=tuple(
             AskedGate(gate.name, gate.metric, gate.statistic, gate.kind, share(gate.margin)) for gate in spec.gates
         ),
