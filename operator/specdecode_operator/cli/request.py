@@ -50,16 +50,21 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and wait for the operator's answer."""
     run_id = arguments.run_id or _current(kubectl.the_object(arguments))
+    return _await(arguments, ask(arguments, arguments.verb, run_id, arguments.reason), run_id)
+
+
+def ask(arguments: argparse.Namespace, verb: str, run_id: str, reason: str) -> str:
+    """Write a request; its id."""
     request = {
         "id": uuid.uuid4().hex[:12],
-        "verb": arguments.verb,
+        "verb": verb,
         "runID": run_id,
         "by": _who(arguments),
-        "reason": arguments.reason,
+        "reason": reason,
     }
     text = f"{names.ANNOTATION_REQUEST}={json.dumps(request)}"
     kubectl.call(arguments, "annotate", f"{names.PLURAL}.{names.GROUP}", arguments.name, "--overwrite", text)
-    return _await(arguments, request["id"], run_id)
+    return request["id"]
 
 
 def _current(found: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from specdecode_operator.api.canary import seconds, share, slots_of
 from specdecode_operator.api.types import Spec
 from specdecode_operator.gates.plan import Arm
-from specdecode_operator.gates.register import Asked, AskedGate, AskedStep
+from specdecode_operator.gates.register import Asked, AskedGate, AskedStep, planned_windows
 from specdecode_operator.gates.run import digest_of
 from specdecode_operator.plan.canary.runs import Run
 from specdecode_operator.plan.canary.scene import Scene
@@ -32,6 +32,13 @@ def window_of(spec: Spec) -> float:
     """Seconds of a window: three scrapes, unless the object says otherwise."""
     window = spec.metrics.window
     return 3 * seconds(spec.metrics.scrape_interval) if window is None else seconds(window)
+
+
+def planned_of(spec: Spec) -> list[int]:
+    """Windows of each step's plan."""
+    *early, last = _steps(spec)
+    window = window_of(spec)
+    return [*(planned_windows(step, window, last=False) for step in early), planned_windows(last, window, last=True)]
 
 
 def asked(it: Scene, runs: tuple[Run, ...]) -> Asked:

@@ -51,5 +51,4 @@ class Scene:
     @property
     def start_limit(self) -> timedelta:
         """How long a pod of this profile may take to get ready."""
-        probe = self.profile.startup
-        return timedelta(seconds=probe.period_seconds * probe.failure_threshold)
+        return timedelta(seconds=self.profile.start_seconds)
