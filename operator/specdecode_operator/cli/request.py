@@ -26,6 +26,8 @@ VERBS: Final = {
 PATIENCE: Final = 30.0
 """Seconds until the operator must have answered."""
 EVERY: Final = 0.5
+PLAIN: Final = str.maketrans({'"': "'", "\\": "/", "{": "(", "}": ")", "\n": " ", "\r": " ", "\t": " "})
+"""What the policy on requests can't look through, and what stands for it in a reason."""
 
 _HELP: Final = """\
 The request names the run that status shows now, so it decides no other. It is applied once.
@@ -60,9 +62,9 @@ def ask(arguments: argparse.Namespace, verb: str, run_id: str, reason: str) -> s
         "verb": verb,
         "runID": run_id,
         "by": _who(arguments),
-        "reason": reason,
+        "reason": reason.translate(PLAIN),
     }
-    text = f"{names.ANNOTATION_REQUEST}={json.dumps(request)}"
+    text = f"{names.ANNOTATION_REQUEST}={json.dumps(request, ensure_ascii=False)}"
     kubectl.call(arguments, "annotate", f"{names.PLURAL}.{names.GROUP}", arguments.name, "--overwrite", text)
     return request["id"]
 

@@ -34,6 +34,8 @@ class Scene:
     settle: timedelta
     config_maps: tuple[Json, ...]
     evidence: Evidence | None
+    verified_requests: bool = False
+    """Whether the API server has seen to it that a request names who wrote it."""
 
     def arm(self, revision: str) -> Arm:
         """A revision's arm; an empty one if it has none."""
