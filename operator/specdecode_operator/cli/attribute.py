@@ -1,4 +1,4 @@
-"""`kubectl-specdecode attribute`: what each optimization brings, by a canary of its switch alone, one after the other."""
+"""`kubectl-specdecode attribute`: what each optimization brings, by one canary each, of its switch alone."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _one(arguments: argparse.Namespace, here: Walk, limit: float) -> tuple[Walk,
             return here.with_result(move.found), None
         if move.do == "Stop" or time.monotonic() > deadline:
             return here, move
-        if move.words != said:
+        if move.words not in ("", said):
             said = move.words
             print(f"{here.todo[0]}: {said}", flush=True)
         time.sleep(EVERY)

@@ -160,7 +160,7 @@ def _of_run(found: Json, record: Json, name: str) -> Move:
         return Move("Stop", progressing["message"])
     if not run.get("id"):
         return _barred(found, progressing) or Move("Wait", run.get("message") or "the run is registered")
-    if run["phase"] in ("Ended", "Promoting") or _decided(record, progressing):
+    if run["phase"] in ("Ended", "Promoting") or _stands_still(record, progressing):
         return Move("Take", found=_result(status, record, name))
     if run["phase"] in ("Settling", "Measuring") and _last_step(run) and not _asked(found, "pause", run["id"]):
         return Move("Pause", run=run["id"])
@@ -171,7 +171,9 @@ def _barred(found: Json, progressing: Json) -> Move | None:
     """A revision that failed in an earlier walk is wanted again."""
     if progressing.get("reason") != names.REASON_REJECTED:
         return None
-    run = next((each["run"] for each in found["status"].get("rejected") or () if each["run"] in progressing["message"]), "")
+    run = next(
+        (each["run"] for each in found["status"].get("rejected") or () if each["run"] in progressing["message"]), ""
+    )
     return Move("Wait", "the retry is applied") if _asked(found, "retry", run) else Move("Retry", run=run)
 
 
@@ -205,10 +207,11 @@ def _verdict(record: Json) -> records.Verdict | None:
     return run.now.verdict if run is not None and run.now is not None else None
 
 
-def _decided(record: Json, progressing: Json) -> bool:
+def _stands_still(record: Json, progressing: Json) -> bool:
+    """Whether a run has passed while it is paused, or is held. All others end by themselves, and are recorded so."""
     verdict = _verdict(record)
-    crossed = verdict is not None and verdict.decided_at is not None
-    return crossed or progressing.get("reason") == names.REASON_RUN_HELD
+    passed = verdict is not None and verdict.outcome == "Pass"
+    return passed or progressing.get("reason") == names.REASON_RUN_HELD
 
 
 def _result(status: Json, record: Json, name: str) -> Found:

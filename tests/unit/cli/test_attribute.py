@@ -1,4 +1,4 @@
-"""`kubectl-specdecode attribute` on a fleet whose operator is the real planner: one canary for each switch, no take-over."""
+"""`kubectl-specdecode attribute`, with the real planner behind it: a canary for each switch, and none takes over."""
 
 from __future__ import annotations
 
@@ -158,7 +158,9 @@ def test_a_second_walk_retries_what_failed_in_the_first(fleet: SwitchedFleet) ->
     asked = ["attribute", "demo", "--yes", "--optimization", "splitkv-decode"]
     assert cli.main(asked) == 0
     fleet.rest()
+    assert [each["run"] for each in fleet.obj["status"]["rejected"]]
     assert cli.main(asked) == 0
+    fleet.rest()
     runs = [each["run"] for each in fleet.obj["status"]["verdicts"]]
     assert len(runs) == len(set(runs)) == 2
 
