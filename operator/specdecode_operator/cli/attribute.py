@@ -130,8 +130,7 @@ def _walk(arguments: argparse.Namespace, here: Walk, limit: float) -> int:
             if stopped is not None:
                 return _stopped(arguments, here, stopped)
     except KeyboardInterrupt:
-        _put_back(arguments, here)
-        print(f"\nInterrupted at {here.todo[0]}: its slots go back. The same command goes on.")
+        print(f"\nInterrupted at {here.todo[0]}. {_left(arguments, here)} The same command goes on.")
         return exits.OF_OUTCOME[Outcome.INCONCLUSIVE]
     _patch(arguments, here.base, None)
     print(json.dumps([asdict(each) for each in here.done], indent=2) if arguments.output == "json" else _table(here))
@@ -139,9 +138,8 @@ def _walk(arguments: argparse.Namespace, here: Walk, limit: float) -> int:
 
 
 def _stopped(arguments: argparse.Namespace, here: Walk, at: Move) -> int:
-    if at.ours:
-        _put_back(arguments, here)
-    print(f"Stopped at {here.todo[0]}: {at.words}. The same command goes on; with --anew it begins anew.")
+    left = _left(arguments, here) if at.ours else "The switches are left as they are."
+    print(f"Stopped at {here.todo[0]}: {at.words}. {left} The same command goes on; with --anew it begins anew.")
     return exits.OF_OUTCOME[Outcome.INVALID if at.do == "Stop" else Outcome.INCONCLUSIVE]
 
 
@@ -174,6 +172,16 @@ def _step(arguments: argparse.Namespace, here: Walk) -> Move:
     except InvalidObject as error:
         return Move("Wait", f"the cluster doesn't answer: {error}")
     return move
+
+
+def _left(arguments: argparse.Namespace, here: Walk) -> str:
+    """How the switches are left, in a sentence."""
+    try:
+        _put_back(arguments, here)
+    except InvalidObject as error:
+        off = json.dumps(here.base)
+        return f"The switch could NOT be put back ({error}): set spec.engine.optimizations.disable to {off}."
+    return "The switch is as it was, so its slots go back."
 
 
 def _put_back(arguments: argparse.Namespace, here: Walk) -> None:

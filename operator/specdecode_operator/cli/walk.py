@@ -160,6 +160,8 @@ def _of_run(found: Json, record: Json, name: str) -> Move:
         return Move("Stop", progressing["message"])
     if not run.get("id"):
         return _barred(found, progressing) or Move("Wait", run.get("message") or "the run is registered")
+    if not record:
+        return Move("Wait", f"the record of run {run['id']} can be read")
     if run["phase"] in ("Ended", "Promoting") or _stands_still(record, progressing):
         return Move("Take", found=_result(status, record, name))
     if run["phase"] in ("Settling", "Measuring") and _last_step(run) and not _asked(found, "pause", run["id"]):
@@ -171,9 +173,8 @@ def _barred(found: Json, progressing: Json) -> Move | None:
     """A revision that failed in an earlier walk is wanted again."""
     if progressing.get("reason") != names.REASON_REJECTED:
         return None
-    run = next(
-        (each["run"] for each in found["status"].get("rejected") or () if each["run"] in progressing["message"]), ""
-    )
+    rejected = found["status"].get("rejected") or ()
+    run = next((each["run"] for each in rejected if each["run"] in progressing["message"]), "")
     return Move("Wait", "the retry is applied") if _asked(found, "retry", run) else Move("Retry", run=run)
 
 

@@ -171,6 +171,19 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(fleet: SwitchedFle
     assert cli.main(["attribute", "demo", "--yes", "--optimization", "splitkv-decode"]) == 0
 
 
+def test_a_switch_that_can_not_be_put_back_is_told(
+    fleet: SwitchedFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> None:
+        fleet.down = 1
+        raise KeyboardInterrupt
+
+    fleet.hooks = [interrupt]
+    assert cli.main(["attribute", "demo", "--yes"]) == 20
+    assert "could NOT be put back" in capsys.readouterr().out
+    fleet.patch({"spec": {"engine": {"optimizations": {"disable": []}}}})
+
+
 def test_a_run_that_can_not_be_begun_stops_the_walk(fleet: SwitchedFleet, capsys: pytest.CaptureFixture[str]) -> None:
     fleet.patch({"spec": {"replicas": 2}})
     fleet.rest()
