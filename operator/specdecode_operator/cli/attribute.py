@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -61,26 +62,35 @@ def run(arguments: argparse.Namespace) -> int:
     """Say how long it will take; walk; print what was found."""
     found = kubectl.the_object(arguments)
     desired = SpecDecodeDeployment.parse(found)
+    _refuse_without_canary(desired)
     begun = None if arguments.anew else walk.read(found)
     here = begun or _begin(found, desired, arguments.optimization)
     limit = walk.measuring_seconds(desired.spec) + walk.starting_seconds(desired.spec)
     if not arguments.yes:
         print("\n".join((*_announced(here, desired, limit), "Nothing was begun: add --yes.")))
         return 0
-    print("\n".join(_announced(here, desired, limit)), flush=True)
+    _say("\n".join(_announced(here, desired, limit)))
     return _walk(arguments, here, limit)
 
 
-def _begin(found: dict[str, Any], desired: SpecDecodeDeployment, wanted: list[str]) -> Walk:
-    """Whom to walk, from an object at rest.
+def _say(text: str) -> None:
+    """What goes on, beside the results."""
+    print(text, file=sys.stderr, flush=True)
 
-    Raises:
-        InvalidObject: it is not at rest, has no canary, or nothing can be walked.
-    """
+
+def _refuse_without_canary(desired: SpecDecodeDeployment) -> None:
     if errors := tuple(validate_rollout(desired.spec)):
         raise InvalidObject(errors)
     if not desired.spec.rollout.canary:
         raise InvalidObject([_fault("spec.rollout.strategy", desired.spec.rollout.strategy, "Canary")])
+
+
+def _begin(found: dict[str, Any], desired: SpecDecodeDeployment, wanted: list[str]) -> Walk:
+    """What to walk, from an object at rest.
+
+    Raises:
+        InvalidObject: it is not at rest, or nothing can be walked.
+    """
     if not walk.at_rest(found):
         raise InvalidObject([_fault("status", "a revision under way", "one revision that holds all slots")])
     known = walk.visible(desired.spec)
@@ -130,7 +140,7 @@ def _walk(arguments: argparse.Namespace, here: Walk, limit: float) -> int:
             if stopped is not None:
                 return _stopped(arguments, here, stopped)
     except KeyboardInterrupt:
-        print(f"\nInterrupted at {here.todo[0]}. {_left(arguments, here)} The same command goes on.")
+        _say(f"\nInterrupted at {here.todo[0]}. {_left(arguments, here)} The same command goes on.")
         return exits.OF_OUTCOME[Outcome.INCONCLUSIVE]
     _patch(arguments, here.base, None)
     print(json.dumps([asdict(each) for each in here.done], indent=2) if arguments.output == "json" else _table(here))
@@ -139,7 +149,7 @@ def _walk(arguments: argparse.Namespace, here: Walk, limit: float) -> int:
 
 def _stopped(arguments: argparse.Namespace, here: Walk, at: Move) -> int:
     left = _left(arguments, here) if at.ours else "The switches are left as they are."
-    print(f"Stopped at {here.todo[0]}: {at.words}. {left} The same command goes on; with --anew it begins anew.")
+    _say(f"Stopped at {here.todo[0]}: {at.words}. {left} The same command goes on; with --anew it begins anew.")
     return exits.OF_OUTCOME[Outcome.INVALID if at.do == "Stop" else Outcome.INCONCLUSIVE]
 
 
@@ -154,7 +164,7 @@ def _one(arguments: argparse.Namespace, here: Walk, limit: float) -> tuple[Walk,
             return here, move
         if move.words not in ("", said):
             said = move.words
-            print(f"{here.todo[0]}: {said}", flush=True)
+            _say(f"{here.todo[0]}: {said}")
         time.sleep(EVERY)
 
 

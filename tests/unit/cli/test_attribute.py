@@ -116,8 +116,7 @@ def test_each_switch_has_a_canary_of_its_own_and_none_takes_over(
     stable = fleet.stable()
     fleet.truth = dict(zip(WALKED, ("Fail(BeyondMargin)", "Pass(WithinMargin)", "Measuring"), strict=True))
     assert cli.main(["attribute", "demo", "--yes", "-o", "json"]) == 0
-    told = capsys.readouterr().out
-    found = json.loads(told[told.index("[\n") :])
+    found = json.loads(capsys.readouterr().out)
     assert [(each["optimization"], each["outcome"], each["reason"]) for each in found] == [
         ("mtp-fused-metadata", "Fail", "BeyondMargin"),
         ("splitkv-decode", "Pass", "WithinMargin"),
@@ -144,11 +143,11 @@ def test_interrupted_it_puts_the_switch_back_and_goes_on_later(
 
     fleet.hooks.append(interrupt)
     assert cli.main(["attribute", "demo", "--yes"]) == 20
-    assert "Interrupted at splitkv-decode" in capsys.readouterr().out
+    assert "Interrupted at splitkv-decode" in capsys.readouterr().err
     assert fleet.off() == ""
     assert cli.main(["attribute", "demo", "--yes"]) == 0
-    told = capsys.readouterr().out
-    assert "Goes on: mtp-fused-metadata done." in told
+    told, said = capsys.readouterr()
+    assert "Goes on: mtp-fused-metadata done." in said
     assert [line.split(":")[0] for line in told.splitlines() if ": Fail (BeyondMargin)" in line] == WALKED
     assert "  propose: +3.00% (+2.00% to +4.00%), margin 1%" in told
 
@@ -180,7 +179,7 @@ def test_a_switch_that_can_not_be_put_back_is_told(
 
     fleet.hooks = [interrupt]
     assert cli.main(["attribute", "demo", "--yes"]) == 20
-    assert "could NOT be put back" in capsys.readouterr().out
+    assert "could NOT be put back" in capsys.readouterr().err
     fleet.patch({"spec": {"engine": {"optimizations": {"disable": []}}}})
 
 
@@ -188,13 +187,13 @@ def test_a_run_that_can_not_be_begun_stops_the_walk(fleet: SwitchedFleet, capsys
     fleet.patch({"spec": {"replicas": 2}})
     fleet.rest()
     assert cli.main(["attribute", "demo", "--yes"]) == 30
-    assert "Stopped at mtp-fused-metadata: " in capsys.readouterr().out
+    assert "Stopped at mtp-fused-metadata: " in capsys.readouterr().err
 
 
 def test_one_that_never_gets_ready_is_bounded(fleet: SwitchedFleet, capsys: pytest.CaptureFixture[str]) -> None:
     fleet.backend = "BackendDown"
     assert cli.main(["attribute", "demo", "--yes"]) == 20
-    assert "Stopped at mtp-fused-metadata: " in capsys.readouterr().out
+    assert "Stopped at mtp-fused-metadata: " in capsys.readouterr().err
 
 
 def test_somebody_s_change_meanwhile_stops_it_and_is_left_as_it_is(
@@ -202,13 +201,13 @@ def test_somebody_s_change_meanwhile_stops_it_and_is_left_as_it_is(
 ) -> None:
     fleet.hooks = [lambda: fleet.patch({"spec": {"engine": {"image": OTHER_IMAGE}}})]
     assert cli.main(["attribute", "demo", "--yes"]) == 30
-    assert "somebody has changed the spec meanwhile" in capsys.readouterr().out
+    assert "somebody has changed the spec meanwhile" in capsys.readouterr().err
     assert fleet.obj["spec"]["engine"]["image"] == OTHER_IMAGE
     fleet.hooks = [lambda: fleet.patch({"spec": {"engine": {"optimizations": {"disable": ["telemetry"]}}}})]
     fleet.truth = {"": "Pass(WithinMargin)"}
     fleet.rest()
     assert cli.main(["attribute", "demo", "--yes", "--anew"]) == 30
-    assert "somebody has switched off telemetry meanwhile" in capsys.readouterr().out
+    assert "somebody has switched off telemetry meanwhile" in capsys.readouterr().err
     assert fleet.off() == "telemetry"
     fleet.patch({"spec": {"engine": {"optimizations": {"disable": []}}}})
 
