@@ -128,6 +128,8 @@ def test_each_switch_has_a_canary_of_its_own_and_none_takes_over(
     assert len({each["run"] for each in found}) == 3
     assert found[1]["gates"] == [{"gate": "propose", "estimate": 0.03, "interval": [0.02, 0.04], "margin": 0.01}]
     assert fleet.passed, "one has passed"
+    paused = [each for each in fleet.events if "asked to pause run" in each]
+    assert len(paused) == 3, "none could have taken over, had the command been killed"
     fleet.rest()
     assert fleet.stable() == stable
     assert fleet.obj["status"]["stable"]["slots"] == 4

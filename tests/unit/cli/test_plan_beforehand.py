@@ -79,12 +79,16 @@ def test_a_plan_too_weak_says_what_would_do(plan: Callable[..., Run]) -> None:
 
 
 def test_the_last_windows_of_a_longer_history_count(plan: Callable[..., Run]) -> None:
-    early = [each.model_copy(update={"window_start": each.window_start - 3600, "window_end": each.window_end - 3600})
-             for each in WILD]  # fmt: skip
     first = min(each.window_start for each in CALM)
-    before = [each for each in early if each.window_end <= first]
-    assert before
-    assert plan(WIDE, samples=lines([*before, *CALM]))[0] == 0
+    early = [
+        each.model_copy(update={"window_start": each.window_start - 3900, "window_end": each.window_end - 3900,
+                                "node": f"left-{each.node}"})
+        for each in WILD
+    ]  # fmt: skip
+    assert all(each.window_end <= first for each in early)
+    code, output, _ = plan(WIDE, "-o", "json", samples=lines([*early, *CALM]))
+    assert code == 0
+    assert not any(node.startswith("left-") for node in RunPlan.model_validate_json(output).trays)
 
 
 def test_of_two_revisions_one_has_to_be_named(plan: Callable[..., Run]) -> None:

@@ -62,6 +62,10 @@ def test_what_the_policy_lets_pass_is_never_read_as_another_s(text: str) -> None
         assert not lets_pass(text, user) or asked is None or asked.by == user
 
 
+def test_a_text_with_a_key_twice_is_none() -> None:
+    assert read('{"id": "1", "by": "mallory", "by": "alice"}') is None
+
+
 def test_what_the_command_writes_passes_whatever_the_reason() -> None:
     reason = 'a "quoted" {brace} back\\slash\nand ümlaut'
     text = json.dumps({**PLAINLY, "reason": reason.translate(PLAIN)}, ensure_ascii=False)
