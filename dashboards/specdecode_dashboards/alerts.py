@@ -12,9 +12,9 @@ HELD: Final = f'max by ({OBJECT}, reason) (specdecode_condition{{type="Progressi
 STUCK: Final = f"""\
 time() - max by ({OBJECT}) (specdecode_rollout_phase_start_time_seconds) > 3600
 and on ({OBJECT})
-specdecode_rollout_phase{{phase!~"Measuring|Ended"}} == 1
+specdecode_rollout_phase{{phase!~"Measuring|Judging|Ended"}} == 1
 unless on ({OBJECT})
-specdecode_condition{{type="Progressing"}} == 0"""
+(specdecode_condition{{type="Progressing"}} == 0 or specdecode_condition{{type="Progressing", reason="Paused"}})"""
 
 COLLAPSED: Final = f"""\
 (

@@ -1,4 +1,4 @@
-"""Canary: both arms of a rollout over each other.
+"""Canary: what its gates say, and both arms of a rollout over each other.
 
 A revision's arm is what the operator says now, joined to the engines' series by the revision.
 """
@@ -36,9 +36,20 @@ CHOSEN = OF_OBJECT.replace("=~", "=")
 BATCHES = variable("batch", "Batch", f"{SPAN_STEPS}{{{CHOSEN}}}", "batch")
 ONE_NAMESPACE = variable("namespace", "Namespace", "specdecode_slots", "namespace", several=False)
 ONE_OBJECT = variable("object", "Object", 'specdecode_slots{namespace="$namespace"}', "specdecode_name", several=False)
+GATES = variable("gate", "Gate", f"specdecode_gate_margin{{{CHOSEN}}}", "gate")
 LEGEND = "{{arm}} {{specdecode_revision}}"
 PHASE = f"max by (phase) (specdecode_rollout_phase{{{CHOSEN}}})"
 HELD = f"max by ({REVISION}, arm)"
+VERDICTS = f"max by (run, specdecode_revision, outcome, reason) (specdecode_verdict_time_seconds{{{CHOSEN}}})"
+SAYS = f"max by (gate, outcome, reason) (specdecode_gate_verdict{{{CHOSEN}}})"
+PARTS = {
+    "estimate": ("estimate", ()),
+    "lower bound": ("interval", ('bound="lower"',)),
+    "upper bound": ("interval", ('bound="upper"',)),
+    "margin": ("margin", ()),
+}
+"""What a gate is shown by: the end of a metric's name, and matchers of its series."""
+SHOWN = 'gate=~"$gate"'
 
 
 def canary() -> Dashboard:
@@ -48,7 +59,7 @@ def canary() -> Dashboard:
         "specdecode / Canary",
         "Candidate and stable revision of one object over each other. What decides is the operator's judge, which "
         "compares pods in the same window and batch; these lines show what it looks at, over all pods of an arm.",
-        [ONE_NAMESPACE, ONE_OBJECT, BATCHES],
+        [ONE_NAMESPACE, ONE_OBJECT, GATES, BATCHES],
         [
             states(
                 "Phase",
@@ -74,6 +85,32 @@ def canary() -> Dashboard:
                     ),
                     "pods",
                 ),
+            ),
+            rows(
+                "Gates",
+                "What each gate says as of the newest look: candidate minus stable, the bounds of its interval, and "
+                "the largest harm that may pass. Percents are 100 times natural logarithms.",
+                {"gate": "gate", "outcome": "verdict", "reason": "reason"},
+                *((f"{_gate(part)} * on (gate) group_left (outcome, reason) {SAYS}", part) for part in PARTS),
+                units=dict.fromkeys(PARTS, "percentunit"),
+            ),
+            rows(
+                "Verdicts",
+                "How the object's last canaries ended, and how long ago. What people decided is among them.",
+                {"specdecode_revision": "revision", "outcome": "verdict", "reason": "reason", "run": "run"},
+                (f"time() - {VERDICTS}", "ago"),
+                units={"ago": "s"},
+            ),
+            over_time(
+                "Gate: $gate",
+                "What decides: candidate minus stable, compared pod by pod, with its interval as of each look. A Pass "
+                "needs the interval within the margin on the side that is harm, a Fail needs it beyond.",
+                "percentunit",
+                *((_gate(part, SHOWN), f"{{{{gate}}}}, {part}") for part in PARTS),
+                (f"-{_gate('margin', SHOWN)}", "{{gate}}, margin below"),
+                width=24,
+                signed=True,
+                each="gate",
             ),
             over_time(
                 "Slots",
@@ -137,15 +174,30 @@ def canary() -> Dashboard:
             ),
         ],
         [
-            dashboard.AnnotationQuery()
-            .name("Phases")
-            .datasource(SOURCE)
-            .enable(True)
-            .icon_color("blue")
-            .expr(PHASE)
-            .title_format("{{phase}}")
+            _annotation("Phases", "blue", PHASE, "{{phase}}"),
+            _annotation(
+                "Verdicts", "purple", f"1000 * {VERDICTS}", "{{outcome}} ({{reason}}): {{specdecode_revision}}"
+            ).use_value_for_time(True),
         ],
     )
+
+
+def _annotation(name: str, colour: str, expr: str, title: str) -> dashboard.AnnotationQuery:
+    return (
+        dashboard.AnnotationQuery()
+        .name(name)
+        .datasource(SOURCE)
+        .enable(True)
+        .icon_color(colour)
+        .expr(expr)
+        .title_format(title)
+    )
+
+
+def _gate(part: str, *matchers: str) -> str:
+    """Of the one run that the operator reports."""
+    name, bound = PARTS[part]
+    return f"max by (gate) (specdecode_gate_{name}{{{','.join((CHOSEN, *bound, *matchers))}}})"
 
 
 def _armed(series: str) -> str:

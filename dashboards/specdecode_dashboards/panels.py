@@ -81,19 +81,23 @@ def over_time(
     stacked: bool = False,
     top: float | None = None,
     limit: float | None = None,
+    signed: bool = False,
+    each: str = "",
 ) -> timeseries.Panel:
-    """Lines over time, up to `top`; `limit` is drawn as a line of its own."""
+    """Lines over time, up to `top`; `limit` is drawn as a line of its own.
+
+    `signed`: values may be below 0. `each`: a variable, for each choice of which there is a panel.
+    """
     panel = (
         timeseries.Panel()
         .title(title)
         .description(text)
         .unit(unit)
-        .min(0)
         .span(width)
         .height(HEIGHT)
         .datasource(SOURCE)
         .targets(_lines(queries))
-        .fill_opacity(40 if stacked else 8)
+        .fill_opacity(40 if stacked else 0 if signed else 8)
         .line_width(2)
         .show_points(VisibilityMode.NEVER)
         .legend(
@@ -105,6 +109,10 @@ def over_time(
         )
         .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
     )
+    if not signed:
+        panel = panel.min(0)
+    if each:
+        panel = panel.repeat(each).repeat_direction("v")
     if stacked:
         panel = panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("A"))
     if top is not None:

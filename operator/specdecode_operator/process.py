@@ -129,7 +129,11 @@ class Operator:
             capabilities=self.capabilities,
             attestations=self.attestor.answers,
             canaries=self.canaries,
-            allowed=Allowed(self.settings.allowed_host_paths, self.settings.allowed_service_accounts),
+            allowed=Allowed(
+                self.settings.allowed_host_paths,
+                self.settings.allowed_service_accounts,
+                verified_requests=self.settings.verified_requests,
+            ),
         )
 
     def capabilities(self) -> frozenset[str]:

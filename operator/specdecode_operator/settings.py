@@ -44,6 +44,9 @@ class Settings:
     metrics_backends: tuple[Backend, ...] = field(default=(), metadata={"read": read_backends})
     """Prometheus backends that objects may be measured with, as a JSON list. Default: none."""
 
+    verified_requests: bool = False
+    """true where the chart's policy lets nobody ask something of a canary in another's name."""
+
     workers: int = 8
     """Objects reconciled at the same time. More helps only while the API server answers slowly."""
 
@@ -99,6 +102,10 @@ def _read(name: str, text: str, kind: type) -> Any:
         return tuple(part.strip() for part in text.split(",") if part.strip())
     if kind is str:
         return text.lower()
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise BadSetting(f"{PREFIX}{name.upper()}: found {text!r}; allowed: true, false.")
+        return text.lower() == "true"
     try:
         number = kind(text)
     except ValueError:

@@ -16,6 +16,7 @@ from specdecode_operator.api import names
 from specdecode_operator.metrics.backends import Backend
 from specdecode_operator.settings import PREFIX, Settings
 
+POLICY = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 MOUNTED = Path("/etc/specdecode/backends")
 
 
@@ -134,6 +135,7 @@ def test_each_value_reaches_the_operator_as_the_setting_that_it_is(chart: Chart)
             ),
             Backend(name="open", url="http://prometheus.monitoring.svc"),
         ),
+        verified_requests=True,
     )
     assert Settings.from_env(environment(chart, "namespaced")).watch_namespaces == ("team-a", "team-b")
 
@@ -223,7 +225,7 @@ def test_nothing_optional_is_there_unless_asked_for(chart: Chart) -> None:
 
 @pytest.mark.parametrize("values", VALUE_SETS)
 def test_what_is_namespaced_names_its_namespace(chart: Chart, values: str) -> None:
-    cluster_wide = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+    cluster_wide = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", *POLICY}
     watched = {"Role": ["team-a", "team-b"], "RoleBinding": ["team-a", "team-b"]}
     for found in chart.render(values).objects:
         namespace = found["metadata"].get("namespace")
@@ -262,6 +264,20 @@ def test_the_rules_are_the_file_that_a_plain_prometheus_takes(chart: Chart) -> N
     rule = chart.render("everything").only("PrometheusRule")
     assert rule["spec"] == yaml.safe_load((CHART / "rules" / "specdecode.yaml").read_text())
     assert rule["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_requests_are_held_against_their_writer_where_the_operator_believes_them(chart: Chart) -> None:
+    for values in VALUE_SETS:
+        believed = environment(chart, values)["SPECDECODE_VERIFIED_REQUESTS"] == "true"
+        assert [len(chart.render(values).of_kind(kind)) for kind in POLICY] == [believed, believed]
+    policy, binding = (chart.render("namespaced").only(kind) for kind in POLICY)
+    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+    assert (rule["apiGroups"], rule["resources"]) == ([names.GROUP], [names.PLURAL])
+    assert f"[?'{names.ANNOTATION_REQUEST}']" in json.dumps(policy["spec"]["variables"])
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    (where,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert where["values"] == ["team-a", "team-b"]
+    assert "matchResources" not in chart.render("everything").only(POLICY[1])["spec"]
 
 
 def test_uninstalling_keeps_the_crd_and_so_every_object(chart: Chart) -> None:

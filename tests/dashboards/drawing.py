@@ -90,20 +90,23 @@ def _lines(panel: Mapping[str, Any], answers: Sequence[Answer], box: Box) -> lis
     plot = Box(box.x + 52, box.y, box.width - 52, box.height - 15 * legend - 8)
     drawn = _stack(found) if stacked else [points for _, points in found]
     top = panel["fieldConfig"]["defaults"].get("max") or ceiling(max(value for points in drawn for _, value in points))
+    lowest = min(value for points in drawn for _, value in points)
+    bottom = panel["fieldConfig"]["defaults"].get("min", -ceiling(-lowest) if lowest < 0 else 0)
     first = min(points[0][0] for points in drawn)
     last = max(points[-1][0] for points in drawn)
     parts = []
     for share in (0, 0.5, 1):
         y = plot.y + plot.height * (1 - share)
+        said = number(bottom + share * (top - bottom), _unit(panel), bare=True)
         parts.append(
             f'<path d="M{plot.x:.0f} {y:.1f}h{plot.width:.0f}" stroke="#e6e8ec"/>'
-            + text(plot.x - 6, y + 4, number(share * top, _unit(panel), bare=True), anchor="end", colour="#777")
+            + text(plot.x - 6, y + 4, said, anchor="end", colour="#777")
         )
     for place, ((name, points), shown) in enumerate(zip(found, drawn, strict=True)):
         colour = COLOURS[place % len(COLOURS)]
         path = "L".join(
             f"{plot.x + plot.width * (time - first) / max(last - first, 1):.1f} "
-            f"{plot.y + plot.height * (1 - value / top):.1f}"
+            f"{plot.y + plot.height * (top - value) / (top - bottom):.1f}"
             for time, value in shown
         )
         parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>')

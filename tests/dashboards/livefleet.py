@@ -1,14 +1,17 @@
 """What dashboards are looked at with: stand-in engines under load and an operator's registry, scraped each second.
 
 The engines run the real telemetry code on recorded steps. The operator's statuses come from its own planner, which is
-in the middle of a rollout of `chat` and can't begin with `code`.
+in the middle of a canary of `chat`, whose last one failed, and can't begin with `code`. What the canary's newest look
+says is made up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import itertools
+import json
 import threading
 import time
 from collections.abc import Coroutine, Iterator
@@ -20,7 +23,8 @@ from typing import Any, TypeVar
 import aiohttp
 from aiohttp import web
 from builders import OTHER_IMAGE, DeploymentBuilder, deployment
-from fleet import Fleet
+from canaries import CanaryFleet, canary
+from fleet import Fleet, Json
 from prometheusprocess import WAIT, Prometheus, free_port
 from waiting import await_that
 
@@ -36,6 +40,8 @@ from specdecode_operator.apply.client import ApiError, Unreachable
 from specdecode_operator.apply.meters import PREFIX, Meters
 from specdecode_operator.apply.store import Key, Store
 from specdecode_operator.apply.watch import Watch
+from specdecode_operator.build import runrecord
+from specdecode_operator.build.owner import Owner
 from specdecode_operator.queue import WorkQueue
 
 RULES = Path(__file__).resolve().parents[2] / "charts/specdecode-operator/rules/specdecode.yaml"
@@ -55,23 +61,37 @@ T = TypeVar("T")
 # --- What the operator has planned ------------------------------------------------------------------------------------
 
 
-def _deployment(name: str) -> DeploymentBuilder:
-    wide = deployment(name).named(name, NAMESPACE).on("gb200").set("spec.parallelism", {"tensor": 4})
+def _deployment(name: str, start: DeploymentBuilder | None = None) -> DeploymentBuilder:
+    wide = (start or deployment(name)).named(name, NAMESPACE).on("gb200").set("spec.parallelism", {"tensor": 4})
     return wide.drafting("eagle3", "pvc://weights/draft", DRAFTED).replicas(3).behind("edge")
 
 
-def rolling() -> Fleet:
-    """Three slots, of which a candidate has one, in the route."""
-    fleet = Fleet.of(_deployment("chat"))
-    fleet.now = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=10)
+def judging() -> CanaryFleet:
+    """Three slots, of which a candidate has one, in the route; the candidate before it has failed."""
+    fleet = CanaryFleet.of(_deployment("chat", canary(steps=[{"slots": 1}])))
+    assert isinstance(fleet, CanaryFleet)
+    fleet.now = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
     fleet.settle()
-    fleet.edit(lambda sdd: sdd.image(OTHER_IMAGE))
-    for _ in range(50):
-        fleet.round()
-        status = fleet.parsed().status
-        if status.candidate is not None and status.candidate.weight:
-            return fleet
-    raise AssertionError(f"no candidate came into the route: {fleet.obj['status']}")
+    fleet.edit(lambda sdd: sdd.set("spec.engine.optimizations", {"disable": ["uniform-mamba-metadata"]}))
+    fleet.sees = "Fail(BeyondMargin)"
+    fleet.until("Ended")
+    fleet.rest()
+    fleet.edit(lambda sdd: sdd.set("spec.engine.optimizations", {"disable": []}).image(OTHER_IMAGE))
+    fleet.sees = "Measuring"
+    fleet.until("Measuring")
+    return fleet
+
+
+def look(run: str) -> Json:
+    """The record of a run whose newest look has a gate that is open and one that has passed."""
+    gates = [
+        {"gate": "drafter", "outcome": "Inconclusive", "reason": "Measuring", "margin": 0.02, "estimate": 0.004,
+         "interval": [-0.014, 0.023]},
+        {"gate": "acceptance", "outcome": "Pass", "reason": "WithinMargin", "margin": 0.05, "estimate": -0.006,
+         "interval": [-0.031, 0.02]},
+    ]  # fmt: skip
+    line = json.dumps({"window": 14, "gates": gates}).encode()
+    return runrecord.build(Owner("chat", NAMESPACE, "uid"), run, {}, {runrecord.looks_file(0): gzip.compress(line)})
 
 
 def held() -> Fleet:
@@ -84,7 +104,7 @@ def held() -> Fleet:
     return fleet
 
 
-FLEETS = {"chat": rolling(), "code": held()}
+FLEETS = {"chat": judging(), "code": held()}
 STATUSES: dict[str, Status] = {name: fleet.parsed().status for name, fleet in FLEETS.items()}
 
 
@@ -179,7 +199,8 @@ class LiveFleet:
             watchdog, self.meters, health_port=free_port(), metrics_port=self.operator_port
         )
         for name, status in STATUSES.items():
-            self.meters.reported.saw(Key(NAMESPACE, name), status)
+            run = status.run.id if status.run else None
+            self.meters.reported.saw(Key(NAMESPACE, name), status, look(run) if run else None)
 
     async def load(self) -> None:
         """Begin to serve, and to reconcile."""

@@ -49,13 +49,14 @@ def main(folder: Path, seconds: int) -> None:
         now = prometheus.at or time.time()
         caption = CAPTION.format(seconds=seconds, pods=len(PODS), window=WINDOW)
         for name in BOARDS:
-            chosen = {"namespace": NAMESPACE if name == "canary" else ".*", "revision": ".*", "batch": ".*"}
-            chosen["object"] = "chat" if name == "canary" else ".*"
+            canary = name == "canary"
+            chosen = {"revision": ".*", "batch": ".*", "gate": "drafter"}
+            chosen |= {"namespace": NAMESPACE if canary else ".*", "object": "chat" if canary else ".*"}
+            panels = [{**panel, "title": sent(panel["title"], chosen)} for panel in board(name)["panels"]]
             drawn = {
-                place: answers(prometheus, panel, chosen, now - seconds + 20, now)
-                for place, panel in enumerate(board(name)["panels"])
+                place: answers(prometheus, panel, chosen, now - seconds + 20, now) for place, panel in enumerate(panels)
             }
-            (folder / f"{name}.svg").write_text(page(board(name), drawn, caption))
+            (folder / f"{name}.svg").write_text(page({**board(name), "panels": panels}, drawn, caption))
 
 
 if __name__ == "__main__":

@@ -85,6 +85,13 @@ CASES = [
     Case("RolloutStuck", "before that", phase("Swapping"), 59),
     Case("RolloutStuck", "when a new phase has begun", phase("Settling", since=20 * 60), 66),
     Case("RolloutStuck", "while a canary measures", phase("Measuring"), 300),
+    Case("RolloutStuck", "while a verdict waits for minDuration", phase("Judging"), 300),
+    Case(
+        "RolloutStuck",
+        "while somebody has paused it",
+        [*phase("Swapping"), condition("Progressing", "Paused", "1x600")],
+        300,
+    ),
     Case(
         "RolloutStuck",
         "where it is held, of which another alert tells",

@@ -6,14 +6,14 @@ import math
 import re
 
 import pytest
-from committed import BOARDS, Target, sent, targets, variables
+from committed import BOARDS, Target, board, sent, targets, variables
 from livefleet import DRAFTED, NAMESPACE, SLOWER, STATUSES
 from prometheusprocess import Prometheus
 
 from specdecode_dashboards import records
 
 TARGETS = list(targets())
-CHAT = {"namespace": NAMESPACE, "object": "chat", "revision": ".*", "batch": ".*"}
+CHAT = {"namespace": NAMESPACE, "object": "chat", "revision": ".*", "batch": ".*", "gate": ".*"}
 ALL = {"namespace": ".*", "object": ".*", "revision": ".*", "batch": ".*"}
 
 
@@ -79,6 +79,31 @@ def test_the_arms_stand_beside_each_other_and_the_slower_one_shows(prometheus: P
     ((_, quotient),) = answer(prometheus, of("canary", "Candidate against stable"))
     assert quotient == pytest.approx(arms["candidate"] / arms["stable"], rel=0.5)
     assert quotient > math.sqrt(SLOWER)
+
+
+def test_a_gate_s_interval_holds_its_estimate_and_the_margin_is_on_both_sides(prometheus: Prometheus) -> None:
+    gate = [
+        {labels["gate"]: value for labels, value in answer(prometheus, of("canary", "Gate: $gate", ref))}
+        for ref in "ABCDE"
+    ]
+    assert set(gate[0]) == {"drafter", "acceptance"}
+    for name in gate[0]:
+        estimate, lower, upper, margin, below = (part[name] for part in gate)
+        assert lower < estimate < upper
+        assert (margin, below) == (abs(margin), -margin)
+
+
+def test_the_last_verdict_is_listed_with_its_age_and_can_be_an_annotation(prometheus: Prometheus) -> None:
+    ((labels, ago),) = answer(prometheus, of("canary", "Verdicts"))
+    assert (labels["outcome"], labels["reason"]) == ("Fail", "BeyondMargin")
+    (verdict,) = STATUSES["chat"].verdicts or ()
+    assert 0 < ago < 86400
+    (asked,) = [each for each in board("canary")["annotations"]["list"] if each["name"] == "Verdicts"]
+    ((_, milliseconds),) = [
+        (row["metric"], float(row["value"][1])) for row in prometheus.query(sent(asked["expr"], CHAT))
+    ]
+    assert milliseconds == 1000 * verdict.time.timestamp()
+    assert asked["useValueForTime"] is True
 
 
 def test_weights_and_observed_shares_add_up(prometheus: Prometheus) -> None:

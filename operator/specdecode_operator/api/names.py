@@ -50,6 +50,10 @@ pod for unknown meanwhile."""
 ANNOTATION_REQUEST: Final = f"{GROUP}/request"
 """On the object: what somebody asks of its canary, as JSON {id, verb, runID, by, reason}. Each id is applied once."""
 
+ANNOTATION_ATTRIBUTION: Final = f"{GROUP}/attribution"
+"""On the object, while `kubectl-specdecode attribute` walks its optimizations: how far it is, as JSON. The operator
+doesn't read it."""
+
 ANNOTATION_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 # --- Pods -------------------------------------------------------------------------------------------------------------

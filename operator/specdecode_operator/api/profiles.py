@@ -69,6 +69,11 @@ class Profile:
         """Whether a replica is more than one pod."""
         return self.nodes_per_replica > 1
 
+    @property
+    def start_seconds(self) -> int:
+        """How long a pod may take to get ready: after that its startup probe ends it."""
+        return self.startup.period_seconds * self.startup.failure_threshold
+
     def status(self) -> ProfileStatus:
         """As the object's status shows it."""
         return ProfileStatus(

@@ -149,7 +149,7 @@ class Reconciler:
 
     async def write_status(self, key: Key, obj: Json, status: Status) -> None:
         """Write the status if it says anything new; with the version that was read, so never over a newer one."""
-        self.meters.reported.saw(key, status)
+        self.meters.reported.saw(key, status, self._record(key, status))
         wanted: dict[str, Any] = status.model_dump(by_alias=True, exclude_none=True, mode="json")
         if wanted == (obj.get("status") or {}):
             return
@@ -161,6 +161,11 @@ class Reconciler:
         self.meters.writes.labels(kinds.SDD.kind, "status").inc()
         logger.info("%s: status written", key)
         self.executor.after_action("status")
+
+    def _record(self, key: Key, status: Status) -> Json | None:
+        """The record of the run that a status names."""
+        run = status.run.id if status.run else None
+        return self.store.get(kinds.CONFIG_MAP, key.namespace, names.run_record(key.name, run)) if run else None
 
     async def _say_unreadable(self, key: Key, obj: Json, error: InvalidObject, now: datetime) -> None:
         """Children stay as they are; the rest of the status too."""

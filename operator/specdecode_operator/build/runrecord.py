@@ -6,6 +6,9 @@ window showed and what each look said.
 """
 
 import base64
+import gzip
+import json
+import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -57,3 +60,15 @@ def samples_file(step: int) -> str:
 def looks_file(step: int) -> str:
     """Name of the file with a step's looks."""
     return f"looks-{step + 1}.jsonl.gz"
+
+
+def newest_look(config_map: Mapping[str, Any]) -> dict[str, Any]:
+    """What the last look of the newest step said; empty before the first, and where somebody has made it unreadable."""
+    try:
+        packed = packed_of(config_map)
+        steps = [packed[name] for name in sorted(packed) if name.startswith("looks-")]
+        told = gzip.decompress(steps[-1]).splitlines() if steps else []
+        look = json.loads(told[-1]) if told else {}
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError):
+        return {}
+    return look if isinstance(look, dict) else {}

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     if missing:
         sys.stderr.write(f"kubectl-specdecode judge: --{' and --'.join(missing)} wanted; see --help\n")
         return exits.USAGE
-    verdict = judge(_plan(arguments.plan), _samples(arguments.samples), through=arguments.through)
+    verdict = judge(_plan(arguments.plan), samples_of(arguments.samples), through=arguments.through)
     print(_text(verdict) if arguments.output == "text" else json.dumps(as_json(verdict), indent=2, allow_nan=False))
     return exits.OF_OUTCOME[verdict.outcome]
 
@@ -82,7 +82,8 @@ def _plan(path: Path) -> Plan:
     return read_plan(text)
 
 
-def _samples(name: str) -> Iterator[Sample]:
+def samples_of(name: str) -> Iterator[Sample]:
+    """Samples of a file; `-` is standard input."""
     if name == STDIN:
         yield from read_samples(_lines(sys.stdin.buffer))
     else:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from specdecode_operator.api.errors import InvalidObject
-from specdecode_operator.cli import exits, explain, judge, plan, report, request, samples, status
+from specdecode_operator.cli import attribute, exits, explain, judge, plan, report, request, samples, status
 
 
 class _Parser(argparse.ArgumentParser):
@@ -31,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan.add_to(commands)
     report.add_to(commands)
     request.add_to(commands)
+    attribute.add_to(commands)
     arguments = parser.parse_args(argv)
     try:
         return int(arguments.run(arguments))

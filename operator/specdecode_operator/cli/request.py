@@ -26,6 +26,8 @@ VERBS: Final = {
 PATIENCE: Final = 30.0
 """Seconds until the operator must have answered."""
 EVERY: Final = 0.5
+PLAIN: Final = str.maketrans({'"': "'", "\\": "/", "{": "(", "}": ")", "\n": " ", "\r": " ", "\t": " "})
+"""What the policy on requests can't look through, and what stands for it in a reason."""
 
 _HELP: Final = """\
 The request names the run that status shows now, so it decides no other. It is applied once.
@@ -50,16 +52,21 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and wait for the operator's answer."""
     run_id = arguments.run_id or _current(kubectl.the_object(arguments))
+    return _await(arguments, ask(arguments, arguments.verb, run_id, arguments.reason), run_id)
+
+
+def ask(arguments: argparse.Namespace, verb: str, run_id: str, reason: str) -> str:
+    """Write a request; its id."""
     request = {
         "id": uuid.uuid4().hex[:12],
-        "verb": arguments.verb,
+        "verb": verb,
         "runID": run_id,
         "by": _who(arguments),
-        "reason": arguments.reason,
+        "reason": reason.translate(PLAIN),
     }
-    text = f"{names.ANNOTATION_REQUEST}={json.dumps(request)}"
+    text = f"{names.ANNOTATION_REQUEST}={json.dumps(request, ensure_ascii=False)}"
     kubectl.call(arguments, "annotate", f"{names.PLURAL}.{names.GROUP}", arguments.name, "--overwrite", text)
-    return _await(arguments, request["id"], run_id)
+    return request["id"]
 
 
 def _current(found: dict[str, Any]) -> str:

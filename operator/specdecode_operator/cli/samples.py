@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import re
 import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from specdecode_operator.api import names
 from specdecode_operator.api.errors import FieldError, InvalidObject
-from specdecode_operator.cli import exits
+from specdecode_operator.cli import backend, exits
 from specdecode_operator.gates.plan import MAX_WINDOWS
 from specdecode_operator.gates.verdict import Outcome
 from specdecode_operator.gates.windows import FEWEST_SCRAPES, Grid
-from specdecode_operator.metrics.backends import Backend, choose, read_backends
-from specdecode_operator.metrics.errors import MetricsError, NoData, TooMuch
-from specdecode_operator.metrics.fetch import fetch
+from specdecode_operator.metrics.backends import Backend
+from specdecode_operator.metrics.errors import MetricsError, TooMuch
 from specdecode_operator.metrics.query import Metric, Question, queries
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]
-
-MAX_CONFIG: Final = 1024 * 1024
-PIECE_SECONDS: Final = 600.0
-"""Time that is read at once, if a window isn't longer."""
 
 DEFAULT: Final = (*names.METRIC_SPANS, names.METRIC_ACCEPTANCE, names.METRIC_DROPPED)
 UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -52,10 +45,7 @@ def add_to(commands: Commands) -> None:
         epilog=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    backend = parser.add_mutually_exclusive_group(required=True)
-    backend.add_argument("--backend-url", metavar="URL", help="a Prometheus that asks for no credential")
-    backend.add_argument("--config", metavar="FILE", type=Path, help="backends, JSON")
-    parser.add_argument("--backend", metavar="NAME", help="which of --config; may be left out if there is one")
+    backend.add_flags(parser, required=True)
     parser.add_argument("--namespace", "-n", required=True, help="the object's namespace")
     parser.add_argument("--name", required=True, help="the object's name")
     parser.add_argument("--revision", action="append", default=[], help="only this one; may be repeated")
@@ -97,40 +87,29 @@ def _metric(text: str) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, print, and say it with the exit code."""
-    question = _question(arguments)
-    backend = _backend(arguments)
-    pieces = list(question.pieces(max(1, int(PIECE_SECONDS / question.grid.seconds))))
+    question, whom = _question(arguments), backend.chosen(arguments, arguments.namespace)
     if arguments.show_queries:
-        print("\n".join(_queries(pieces, backend)))
+        print("\n".join(_queries(question, whom)))
         return 0
     try:
-        asyncio.run(_print(pieces, backend))
+        asyncio.run(_print(question, whom))
     except MetricsError as error:
         sys.stderr.write(f"kubectl-specdecode samples: {error}\n")
         return exits.USAGE if isinstance(error, TooMuch) else exits.OF_OUTCOME[Outcome.INCONCLUSIVE]
     return 0
 
 
-def _queries(pieces: list[Question], backend: Backend) -> Iterator[str]:
-    for piece in pieces:
-        identity, measured = queries(piece, backend.labels)
+def _queries(question: Question, whom: Backend) -> Iterator[str]:
+    for piece in backend.pieces(question):
+        identity, measured = queries(piece, whom.labels)
         yield str(identity)
         yield from (str(query) for _, query in measured)
 
 
-async def _print(pieces: list[Question], backend: Backend) -> None:
-    """Each piece as it comes. One without data is a hole in the samples; all without are NoData."""
-    empty: list[NoData] = []
-    for piece in pieces:
-        try:
-            found = await fetch(backend, piece)
-        except NoData as error:
-            empty.append(error)
-            continue
+async def _print(question: Question, whom: Backend) -> None:
+    async for found in backend.answers(question, whom):
         for sample in sorted(found, key=lambda one: (one.window_start, one.revision, one.pod_uid, one.metric)):
             print(sample.model_dump_json(exclude_defaults=True))
-    if len(empty) == len(pieces):
-        raise empty[0]
 
 
 def _question(arguments: argparse.Namespace) -> Question:
@@ -166,19 +145,3 @@ def _grid(arguments: argparse.Namespace) -> Grid:
     if errors := [FieldError(*fault) for wrong, *fault in faults if wrong]:
         raise InvalidObject(errors)
     return Grid(start=arguments.since, seconds=window, count=round(count), scrape_interval=interval)
-
-
-def _backend(arguments: argparse.Namespace) -> Backend:
-    """Whom to ask.
-
-    Raises:
-        InvalidObject: it can't be read, or there are several and none is named.
-    """
-    if arguments.backend_url is not None:
-        text = json.dumps([{"name": "given", "url": arguments.backend_url}])
-        (only,) = read_backends(text, "--backend-url")
-        return only
-    with arguments.config.open("rb") as file:
-        found = read_backends(file.read(MAX_CONFIG), str(arguments.config))
-    name = arguments.backend or (found[0].name if len(found) == 1 else "")
-    return choose(found, name, namespace=arguments.namespace, path="--backend")

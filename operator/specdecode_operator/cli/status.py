@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 import time
@@ -58,7 +57,9 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print it, once or again and again."""
     while True:
-        text = "\n".join(lines(found := kubectl.the_object(arguments), newest_look(record_of(arguments, found))))
+        text = "\n".join(
+            lines(found := kubectl.the_object(arguments), runrecord.newest_look(record_of(arguments, found)))
+        )
         print(f"{CLEAR}{text}" if arguments.watch and sys.stdout.isatty() else text, flush=True)
         if not arguments.watch:
             return 0
@@ -76,15 +77,6 @@ def record_of(arguments: argparse.Namespace, found: Json) -> Json:
     except InvalidObject:
         return {}
     return record
-
-
-def newest_look(record: Json) -> Json:
-    """The last look of the newest step that has any."""
-    packed = runrecord.packed_of(record)
-    steps = [packed[name] for name in sorted(packed) if name.startswith("looks-")]
-    told = gzip.decompress(steps[-1]).splitlines() if steps else []
-    look: Json = json.loads(told[-1]) if told else {}
-    return look
 
 
 def lines(found: Json, look: Json) -> Iterator[str]:

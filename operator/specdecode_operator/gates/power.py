@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from specdecode_operator.gates.distributions import t_quantile
 from specdecode_operator.gates.looks import t_bounds
-from specdecode_operator.gates.plan import Noise, Tracking
+from specdecode_operator.gates.plan import MAX_TRAYS, MAX_WINDOWS, Noise, Tracking
 from specdecode_operator.gates.rules import OWN_VARIANCE_PODS
 
 MISSED: Final = 0.05
@@ -35,6 +35,8 @@ class Run:
     """Whether as many stable slots as the candidate has are restarted, and only those compared."""
     missed: float = MISSED
     """Share of runs that may end undecided at the smallest detectable effect."""
+    seconds: float = 30.0
+    """Length of a window."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,17 @@ class Power:
     """Fewest windows that would do with these slots; None if no duration does."""
     slots: int | None
     """Fewest candidate slots of the same fleet that would do in the planned time; None if none does."""
+    fleet: int | None
+    """Where neither does: fewest slots of a fleet, half of them the candidate's, that would do in the planned time."""
     sentence: str
 
 
 def power(run: Run) -> Power:
     """The smallest detectable effect, and what would do."""
     detectable = smallest_detectable(run, run.windows)
-    windows, slots = windows_needed(run), _slots(run)
-    return Power(detectable, detectable <= run.margin, windows, slots, _sentence(run, detectable, windows, slots))
+    passes, windows, slots = detectable <= run.margin, windows_needed(run), _slots(run)
+    fleet = _fleet(run) if windows is None and slots is None else None
+    return Power(detectable, passes, windows, slots, fleet, _sentence(run, detectable, windows, slots, fleet))
 
 
 def windows_needed(run: Run) -> int | None:
@@ -91,14 +96,28 @@ def smallest_detectable(run: Run, windows: float) -> float:
 def _slots(run: Run) -> int | None:
     """Fewest candidate slots: as many as there are now, or more at the cost of stable ones."""
     total = run.stable + run.candidate
-    for slots in range(run.candidate, min(total - OWN_VARIANCE_PODS, total // 2 if run.fresh else total) + 1):
-        split = Run(**{**vars(run), "stable": total - slots, "candidate": slots})
-        if smallest_detectable(split, run.windows) <= run.margin:
-            return slots
-    return None
+    most = min(total - OWN_VARIANCE_PODS, total // 2 if run.fresh else total)
+    fewest = range(run.candidate, most + 1)
+    return next((slots for slots in fewest if _enough(run, total - slots, slots)), None)
 
 
-def _sentence(run: Run, detectable: float, windows: int | None, slots: int | None) -> str:
+def _fleet(run: Run) -> int | None:
+    """Halves find the smallest effect that a fleet can, and more of them a smaller one: so by bisection."""
+    low, high = run.stable + run.candidate, MAX_TRAYS
+    if not _enough(run, high // 2, high // 2):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _enough(run, middle - middle // 2, middle // 2) else (middle, high)
+    return high
+
+
+def _enough(run: Run, stable: int, candidate: int) -> bool:
+    """Whether such arms find the margin in the planned time."""
+    return smallest_detectable(replace(run, stable=stable, candidate=candidate), run.windows) <= run.margin
+
+
+def _sentence(run: Run, detectable: float, windows: int | None, slots: int | None, fleet: int | None) -> str:
     stable = f"{run.candidate} restarted of {run.stable}" if run.fresh else f"{run.stable}"
     found = (
         f"{stable} stable and {run.candidate} candidate slots over {run.windows} windows find "
@@ -106,10 +125,20 @@ def _sentence(run: Run, detectable: float, windows: int | None, slots: int | Non
     )
     if detectable <= run.margin:
         return f"{found}; that is enough."
-    ways = [f"{windows} windows would do"] * (windows is not None) + [f"{slots} candidate slots would do"] * bool(slots)
-    if windows is None:
-        ways.insert(0, "no duration will do")
+    ways = ["no duration will do" if windows is None else _duration(run, windows)]
+    ways += [f"{slots} candidate slots would do"] * bool(slots)
+    if windows is None and slots is None:
+        other = f", but a fleet of {fleet}, half of them the candidate's, would" if fleet else ""
+        ways.append(f"nor any split of {run.stable + run.candidate} slots{other}")
     return f"{found}, and a candidate that is no different would often stay undecided: {'; '.join(ways)}."
+
+
+def _duration(run: Run, windows: int) -> str:
+    """Of more windows than a plan holds, only the time is right: they have to be longer."""
+    minutes = math.ceil(windows * run.seconds / 60)
+    if windows <= MAX_WINDOWS:
+        return f"{windows} windows ({minutes} minutes) would do"
+    return f"{minutes} minutes would do, in windows of {math.ceil(60 * minutes / MAX_WINDOWS)} s or more"
 
 
 def requests_needed(spread: float, margin: float, stable: int, candidate: int) -> int:

@@ -356,5 +356,6 @@ def _power(asked: Asked, gate: Gate, last: RunStep) -> Power:
             passing=plan.errors.passing,
             fresh=asked.fresh,
             missed=1 - asked.power,
+            seconds=asked.window,
         )
     )

@@ -75,7 +75,8 @@ def plan(
     """
     owner = owner_of(desired)
     profile = resolve(desired.spec.accelerator)
-    errors = field_errors(desired.spec, profile, allowed or Allowed(), catalogue)
+    allowed = allowed or Allowed()
+    errors = field_errors(desired.spec, profile, allowed, catalogue)
     past = history(observed)
     held = _arms(desired, observed, past)
     wanted = wanted_revision(desired, past)
@@ -98,6 +99,7 @@ def plan(
         route_api=observe.ROUTES in observed.capabilities,
         hostname_error=hostname_error,
         catalogue=catalogue,
+        verified_requests=allowed.verified_requests,
     )
     if cast is None:
         status = status_of(situation)
@@ -198,6 +200,7 @@ def _course(
             settle=settle,
             config_maps=observed.config_maps,
             evidence=observed.evidence,
+            verified_requests=it.verified_requests,
         )
     )
 

@@ -50,6 +50,8 @@ class Situation:
     route_api: bool = True
     hostname_error: FieldError | None = None
     catalogue: Catalogue = CATALOGUE
+    verified_requests: bool = False
+    """Whether the API server has seen to it that a request names who wrote it."""
     course: Course | None = None
     """What the canary comes to; None where revisions replace each other without proof."""
 

@@ -19,10 +19,12 @@ from specdecode_operator.plan.canary.rules import validate_rollout
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the chart's values allow to objects."""
+    """What the chart's values allow to objects, and whom they let ask."""
 
     host_paths: tuple[str, ...] = ()
     service_accounts: tuple[str, ...] = ()
+    verified_requests: bool = False
+    """Whether the API server has seen to it that a request names who wrote it."""
 
 
 def field_errors(

@@ -39,9 +39,20 @@ def test_lists_are_separated_by_commas() -> None:
     assert settings.allowed_host_paths == ("/models",)
 
 
+@pytest.mark.parametrize(("text", "believed"), [("true", True), ("false", False), ("", False)])
+def test_a_request_s_name_is_believed_only_where_the_chart_says_so(text: str, believed: bool) -> None:
+    assert Settings.from_env({"SPECDECODE_VERIFIED_REQUESTS": text}).verified_requests is believed
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("LOG_LEVEL", "loud"), ("HEALTH_PORT", "http"), ("HEALTH_PORT", "0"), ("REQUEST_TIMEOUT", "-1")],
+    [
+        ("LOG_LEVEL", "loud"),
+        ("HEALTH_PORT", "http"),
+        ("HEALTH_PORT", "0"),
+        ("REQUEST_TIMEOUT", "-1"),
+        ("VERIFIED_REQUESTS", "yes"),
+    ],
 )
 def test_a_bad_setting_is_named_with_what_it_holds(name: str, value: str) -> None:
     with pytest.raises(BadSetting, match=f"SPECDECODE_{name}: found '{value}'"):

@@ -6,16 +6,21 @@ import gzip
 import json
 from typing import Any
 
+import pytest
 from canaries import changed
 
 from specdecode_operator.api import names
 from specdecode_operator.build import runrecord
 from specdecode_operator.build.owner import Owner
-from specdecode_operator.cli.status import HALF, bar, lines, newest_look
+from specdecode_operator.cli.status import HALF, bar, lines
 
 
 def looks(*lines: dict[str, Any]) -> bytes:
     return gzip.compress("".join(f"{json.dumps(line)}\n" for line in lines).encode())
+
+
+def recorded(packed: dict[str, bytes]) -> dict[str, Any]:
+    return runrecord.build(Owner("demo", "team", "uid"), "r", {}, packed)
 
 
 def gate(**changes: Any) -> dict[str, Any]:
@@ -45,8 +50,16 @@ def test_the_newest_look_is_the_last_of_the_newest_step() -> None:
         runrecord.looks_file(0): looks({"window": 10}, {"window": 11}),
         runrecord.looks_file(1): looks({"window": 10}, {"window": 12}),
     }
-    assert newest_look(runrecord.build(Owner("demo", "team", "uid"), "r", {}, packed))["window"] == 12
-    assert newest_look({}) == {}
+    assert runrecord.newest_look(recorded(packed))["window"] == 12
+    assert runrecord.newest_look({}) == {}
+
+
+@pytest.mark.parametrize(
+    "packed", [b"", b"no gzip", looks({})[:-9], looks() + b"x", gzip.compress(b"[1]"), gzip.compress(b"{")]
+)
+def test_a_record_that_somebody_has_spoilt_says_nothing(packed: bytes) -> None:
+    assert runrecord.newest_look(recorded({runrecord.looks_file(0): packed})) == {}
+    assert runrecord.newest_look({"binaryData": {runrecord.looks_file(0): "?"}}) == {}
 
 
 def test_a_canary_is_told_with_its_arms_and_what_is_next() -> None:

@@ -16,7 +16,7 @@ from specdecode_operator.gates.calibrate import (
     slots_by_median,
 )
 from specdecode_operator.gates.intake import take_in
-from specdecode_operator.gates.plan import Baseline, Noise, Plan, Tracking
+from specdecode_operator.gates.plan import MAX_WINDOWS, Baseline, Noise, Plan, Tracking
 from specdecode_operator.gates.power import Run, power, requests_needed, smallest_detectable, standard_error
 
 
@@ -125,6 +125,30 @@ def test_where_time_helps_the_fewest_windows_are_told() -> None:
     found = power(short)
     assert found.windows is not None
     assert smallest_detectable(short, found.windows) <= 0.02 < smallest_detectable(short, found.windows - 1)
+    minutes = math.ceil(found.windows * 30 / 60)
+    assert f"{found.windows} windows ({minutes} minutes) would do" in found.sentence
+
+
+def test_more_windows_than_a_plan_holds_have_to_be_longer_ones() -> None:
+    restless = Noise(between=0.002**2, long_run=0.2**2, starts=16, window_sd=0.05)
+    found = power(run(12, 4, noise=restless, windows=40))
+    assert found.windows is not None
+    assert found.windows > MAX_WINDOWS
+    minutes = math.ceil(found.windows * 30 / 60)
+    assert (
+        f"{minutes} minutes would do, in windows of {math.ceil(60 * minutes / MAX_WINDOWS)} s or more" in found.sentence
+    )
+
+
+def test_where_neither_time_nor_slots_help_the_fleet_that_would_do_is_told() -> None:
+    wild = NOISY.model_copy(update={"between": 0.02**2})
+    found = power(run(5, 2, noise=wild))
+    assert (found.windows, found.slots) == (None, None)
+    assert found.fleet is not None
+    halves = [run(total - total // 2, total // 2, noise=wild) for total in (found.fleet - 1, found.fleet)]
+    few, enough = (smallest_detectable(each, 80) for each in halves)
+    assert enough <= 0.02 < few
+    assert f"no duration will do; nor any split of 7 slots, but a fleet of {found.fleet}" in found.sentence
 
 
 def test_the_standard_error_is_the_contract_s() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from specdecode_operator.api.canary import seconds, share, slots_of
 from specdecode_operator.api.types import Spec
 from specdecode_operator.gates.plan import Arm
-from specdecode_operator.gates.register import Asked, AskedGate, AskedStep
+from specdecode_operator.gates.register import Asked, AskedGate, AskedStep, planned_windows
 from specdecode_operator.gates.run import digest_of
 from specdecode_operator.plan.canary.runs import Run
 from specdecode_operator.plan.canary.scene import Scene
@@ -40,16 +40,33 @@ def window_of(spec: Spec) -> float:
     return 3 * seconds(spec.metrics.scrape_interval) if window is None else seconds(window)
 
 
+def planned_of(spec: Spec) -> list[int]:
+    """Windows of each step's plan."""
+    *early, last = _steps(spec)
+    window = window_of(spec)
+    return [*(planned_windows(step, window, last=False) for step in early), planned_windows(last, window, last=True)]
+
+
 def asked(it: Scene, runs: tuple[Run, ...]) -> Asked:
     """What is to be registered."""
     spec = it.desired.spec
-    pinned = digest(spec)
-    return Asked(
+    return asked_of(
+        spec,
         name=f"{it.desired.namespace}/{it.desired.name}",
-        run=_run_id(it, runs, pinned),
-        digest=pinned,
+        run=_run_id(it, runs, digest(spec)),
         stable=_arm(it, it.stable),
         candidate=_arm(it, it.wanted),
+    )
+
+
+def asked_of(spec: Spec, *, name: str, run: str, stable: Arm, candidate: Arm) -> Asked:
+    """What a spec asks for of a run between these two."""
+    return Asked(
+        name=name,
+        run=run,
+        digest=digest(spec),
+        stable=stable,
+        candidate=candidate,
         gates=tuple(
             AskedGate(gate.name, gate.metric, gate.statistic, gate.kind, share(gate.margin)) for gate in spec.gates
         ),

@@ -84,7 +84,7 @@ def course(it: Scene) -> Course:
     before = it.desired.status
     run = current(runs, before, it.stable, it.wanted)
     rejected = before.rejected or ()
-    request = requests.read(it.desired.annotations)
+    request = requests.read(it.desired.annotations, verified=it.verified_requests)
     new = request is not None and (before.request is None or before.request.id != request.id)
     applied = request is not None and run is not None and run.record.request == request.id
     refused = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from specdecode_operator.api import names
 from specdecode_operator.api.status import RejectedStatus, RequestStatus
@@ -30,11 +30,13 @@ class Request:
     run: str
     by: str = ""
     reason: str = ""
+    verified: bool = False
+    """Whether the API server let nobody write another name than the own."""
 
     @property
     def who(self) -> str:
-        """Whoever says to have asked. Anybody who may write the annotation may write any name."""
-        return f"{self.by or 'nobody named'} (unverified)"
+        """Whoever has asked, or says so: without the policy, whoever may write the annotation may write any name."""
+        return self.by if self.verified and self.by else f"{self.by or 'nobody named'} (unverified)"
 
     def applied(self, refused: str = "") -> RequestStatus:
         """What status says of it."""
@@ -43,13 +45,13 @@ class Request:
         )
 
 
-def read(annotations: Mapping[str, str]) -> Request | None:
+def read(annotations: Mapping[str, str], *, verified: bool = False) -> Request | None:
     """The request that the object carries, if it can be read; a verb that nobody knows is refused later, by name."""
     text = annotations.get(names.ANNOTATION_REQUEST, "")
     if not text or len(text) > LONGEST:
         return None
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_told_once)
     except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict) or not data.get("id"):
@@ -60,7 +62,15 @@ def read(annotations: Mapping[str, str]) -> Request | None:
         run=_word(data.get("runID"), WORD),
         by=_word(data.get("by"), WORD),
         reason=_word(data.get("reason"), WORDS),
+        verified=verified,
     )
+
+
+def _told_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two values for one key, no reader knows which one was meant, or was looked at by whoever let it pass."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key twice")
+    return dict(pairs)
 
 
 def refusal(request: Request, record: Record | None, rejected: tuple[RejectedStatus, ...]) -> str:

@@ -34,6 +34,8 @@ class Scene:
     settle: timedelta
     config_maps: tuple[Json, ...]
     evidence: Evidence | None
+    verified_requests: bool = False
+    """Whether the API server has seen to it that a request names who wrote it."""
 
     def arm(self, revision: str) -> Arm:
         """A revision's arm; an empty one if it has none."""
@@ -65,5 +67,4 @@ class Scene:
     @property
     def start_limit(self) -> timedelta:
         """How long a pod of this profile may take to get ready."""
-        probe = self.profile.startup
-        return timedelta(seconds=probe.period_seconds * probe.failure_threshold)
+        return timedelta(seconds=self.profile.start_seconds)
