@@ -142,7 +142,7 @@ def test_a_target_is_not_rebuilt_where_only_the_graph_reads_it(method: str) -> N
         {"method": None},
         {"method": "mtp"},
         {"method": "an_unknown_one"},
-        {"kv_transfer_config": object()},
+        {"kv_transfer_config": "a connector"},
         {"mode": "none"},
         {"mode": "all"},
         {"dcp": 2},

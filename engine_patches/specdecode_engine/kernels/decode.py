@@ -226,7 +226,6 @@ def _split_kernel(
         to_log2 *= k_scale
     if SOFTCAP or slopes_ptr is not None:
         to_log2 = LOG2E
-    slope = 0.0
     if slopes_ptr is not None:
         slope = tl.load(slopes_ptr + head, mask=row_ok, other=0.0)
 
