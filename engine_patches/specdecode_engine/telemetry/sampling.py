@@ -11,7 +11,7 @@ padded to a graph's size, a chunked prefill): a stride with which such a period 
 phases equally often, where a stride of 8 or 16 could see the same phase for ever.
 """
 
-EVERY = 41
+EVERY = 53
 """On a device, each how many steps one is sampled.  Both arms of a comparison must use the same."""
 
 SAMPLED, AFTER = 0, 1

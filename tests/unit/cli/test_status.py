@@ -55,7 +55,7 @@ def test_the_newest_look_is_the_last_of_the_newest_step() -> None:
 
 
 @pytest.mark.parametrize(
-    "packed", [b"", b"no gzip", looks({})[:-9], looks() + b"x", gzip.compress(b"[1]"), gzip.compress(b"{")]
+    "packed", [b"", b"no gzip", looks({})[:-9], looks() + b"x", gzip.compress(b"[1]", mtime=0), gzip.compress(b"{", mtime=0)]
 )
 def test_a_record_that_somebody_has_spoilt_says_nothing(packed: bytes) -> None:
     assert runrecord.newest_look(recorded({runrecord.looks_file(0): packed})) == {}
