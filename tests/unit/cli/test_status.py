@@ -16,7 +16,7 @@ from specdecode_operator.cli.status import HALF, bar, lines
 
 
 def looks(*lines: dict[str, Any]) -> bytes:
-    return gzip.compress("".join(f"{json.dumps(line)}\n" for line in lines).encode())
+    return gzip.compress("".join(f"{json.dumps(line)}\n" for line in lines).encode(), mtime=0)
 
 
 def recorded(packed: dict[str, bytes]) -> dict[str, Any]:
@@ -55,7 +55,8 @@ def test_the_newest_look_is_the_last_of_the_newest_step() -> None:
 
 
 @pytest.mark.parametrize(
-    "packed", [b"", b"no gzip", looks({})[:-9], looks() + b"x", gzip.compress(b"[1]", mtime=0), gzip.compress(b"{", mtime=0)]
+    "packed",
+    [b"", b"no gzip", looks({})[:-9], looks() + b"x", gzip.compress(b"[1]", mtime=0), gzip.compress(b"{", mtime=0)],
 )
 def test_a_record_that_somebody_has_spoilt_says_nothing(packed: bytes) -> None:
     assert runrecord.newest_look(recorded({runrecord.looks_file(0): packed})) == {}
