@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import engine_states
 import pytest
 import releases
 import wheels
@@ -81,6 +82,16 @@ def test_each_patch_reverts_alone_out_of_the_whole_series(root: Path, manifest: 
         overlay.revert(root, manifest, [name])
         assert tree.hashes(root, manifest) == target_hashes(root, manifest, everything - {name})
         overlay.apply(root, manifest, [name])
+    assert overlay.verify(root, manifest) == []
+
+
+def test_one_edited_byte_of_any_file_shows_in_what_it_belongs_to(root: Path, manifest: Manifest) -> None:
+    overlay.apply(root, manifest)
+    for path in manifest.hashes:
+        states = engine_states.edited(root, path)
+        assert {name for name, state in states.items() if state == "edited"} == {
+            o.name for o in manifest.optimizations if path in o.files
+        }
     assert overlay.verify(root, manifest) == []
 
 
