@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import engine_states
+import killed
 import pytest
 import releases
 import wheels
@@ -93,6 +94,12 @@ def test_one_edited_byte_of_any_file_shows_in_what_it_belongs_to(root: Path, man
             o.name for o in manifest.optimizations if path in o.files
         }
     assert overlay.verify(root, manifest) == []
+
+
+def test_killed_over_fifty_times_no_half_tree_verifies_and_the_next_run_completes(
+    root: Path, manifest: Manifest
+) -> None:
+    assert killed.apply_killed_at_every(11, root, manifest) >= 50
 
 
 def test_every_combination_is_a_clean_git_am(root: Path, manifest: Manifest, line: str) -> None:
