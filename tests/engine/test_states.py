@@ -1,6 +1,7 @@
-"""The page of states says what the command lists, and names tests that are there."""
+"""The page of states says what the command lists; tests that it or the engine's document names are there."""
 
 import ast
+import re
 from pathlib import Path
 
 import engine_states
@@ -9,7 +10,8 @@ import wheels
 
 from specdecode_engine import manifests
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "engine-states.md"
+DOCUMENTS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCUMENTS / "engine-states.md"
 TESTS = Path(__file__).parent
 
 
@@ -22,6 +24,13 @@ def test_the_page_says_what_the_command_lists() -> None:
 def test_every_test_that_is_named_is_there() -> None:
     named = {proof for proofs in engine_states.PROOFS.values() for proof in proofs}
     there = {f"{file}::{node.name}" for file in {p.partition("::")[0] for p in named} for node in _functions(file)}
+    assert named - there == set()
+
+
+def test_every_test_that_the_document_names_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (DOCUMENTS / "engine.md").read_text()))
+    there = {node.name for file in TESTS.glob("test_*.py") for node in _functions(file.name)}
+    assert named
     assert named - there == set()
 
 
