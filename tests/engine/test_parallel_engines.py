@@ -58,9 +58,12 @@ def test_two_data_parallel_ranks_are_two_engines_with_counts_of_their_own(engine
         assert result.spans["input_prep_host"][0] > 0
 
 
-def test_several_api_servers_of_one_engine_add_up_to_what_it_did(engines: Image, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{"api_server_count": 2}, {"disable_log_stats": True}], ids=["servers", "quiet"])
+def test_one_engine_of_several_servers_or_without_log_stats_counts_once(
+    engines: Image, tmp_path: Path, more: dict[str, int]
+) -> None:
     log = tmp_path / "engine.log"
-    with serving.engine(engines, all_of(engines), "plain", "dspark", log, {"api_server_count": 2}) as url:
+    with serving.engine(engines, all_of(engines), "plain", "dspark", log, more) as url:
         result = workload.run(url, tokens=TOKENS)
         exposition = serving.get(f"{url}/metrics")
     assert {engine: labels["worker_rank"] for engine, labels in infos(exposition).items()} == {"0": "0"}
@@ -68,4 +71,4 @@ def test_several_api_servers_of_one_engine_add_up_to_what_it_did(engines: Image,
     assert result.ours == result.own
     assert result.spans["propose_host"][0] > 0
     assert result.spans["input_prep_host"][0] > 0
-    assert log.read_text().count(STARTED) == 2
+    assert log.read_text().count(STARTED) == more.get("api_server_count", 1)
