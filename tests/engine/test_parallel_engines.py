@@ -58,8 +58,15 @@ def test_two_data_parallel_ranks_are_two_engines_with_counts_of_their_own(engine
         assert result.spans["input_prep_host"][0] > 0
 
 
-@pytest.mark.parametrize("more", [{"api_server_count": 2}, {"disable_log_stats": True}], ids=["servers", "quiet"])
-def test_one_engine_of_several_servers_or_without_log_stats_counts_once(
+SETTINGS = {
+    "servers": {"api_server_count": 2},
+    "quiet": {"disable_log_stats": True},
+    "tensor": {"tensor_parallel_size": 2},
+}
+
+
+@pytest.mark.parametrize("more", SETTINGS.values(), ids=SETTINGS)
+def test_one_engine_of_several_servers_or_ranks_or_without_log_stats_counts_once(
     engines: Image, tmp_path: Path, more: dict[str, int]
 ) -> None:
     log = tmp_path / "engine.log"

@@ -20,8 +20,9 @@ from engine_matrix.variants import Variant
 PATIENCE = 900.0
 """Seconds for a start: half a minute alone, far more beside others."""
 
-RANKS = {"VLLM_CPU_SIM_MULTI_NUMA": "1", "VLLM_CPU_OMP_THREADS_BIND": "auto"}
-"""Of an engine of several ranks: they may share a machine's only memory node."""
+RANKS = {"VLLM_CPU_SIM_MULTI_NUMA": "1", "VLLM_CPU_OMP_THREADS_BIND": "auto", "TORCHDYNAMO_DISABLE": "1"}
+"""Of an engine of several ranks: they may share a machine's only memory node, and what the embedding of a tensor rank
+would compile needs a compiler, which the image has not."""
 
 ACCEPTANCE_LENGTH = 2.6
 DRAFTED = 3
