@@ -5,15 +5,10 @@ The quick form of `make engine-matrix`: the same models, questions and expectati
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-
 import pytest
 from commands import Command
-from engine_matrix import forked, report, serving, variants, workload
+from engine_matrix import forked, quick, report, variants
 from engine_matrix.report import Run
-from engine_matrix.variants import Variant
-from engine_matrix.workload import Result
 from localpods import LocalPods
 from waiting import await_that
 
@@ -25,35 +20,6 @@ TARGET, DRAFTER = variants.QUICK_PAIRS[0]
 TOKENS = 8
 SECONDS = 900
 """Three engines of twenty seconds' work on a processor of their own, far more beside others."""
-
-
-def asked(compared: list[Variant]) -> str:
-    """What `forked` is told."""
-    return json.dumps(
-        {
-            "settings": serving.settings(TARGET, DRAFTER),
-            "variants": [
-                {"name": v.name, "patches": sorted(v.patches), "environment": dict(variants.environment(v))}
-                for v in compared
-            ],
-            "prompts": [
-                {"prompt": prompt, **({"cache_salt": "none"} if at == workload.UNCACHED else {})}
-                for at, prompt in enumerate(workload.ALONE)
-            ],
-            "tokens": TOKENS,
-            "seed": workload.SEED,
-        }
-    )
-
-
-def results(said: str) -> Iterator[tuple[str, Result]]:
-    """Each variant's result, from what the pod printed."""
-    for line in said.splitlines():
-        if line.startswith(forked.SAID):
-            found = json.loads(line.removeprefix(forked.SAID))
-            result = Result(tokens=found["tokens"], cached=found["cached"])
-            workload.counters(result, found["metrics"])
-            yield found["variant"], result
 
 
 def last_words(pods: LocalPods, name: str) -> str:
@@ -74,14 +40,22 @@ def test_stock_the_series_and_one_switched_off_answer_alike(line: str, kubectl: 
         program = source.read()
     # root: stock is made by taking the patches out of the installed files
     root = {"runAsUser": 0, "runAsGroup": 0}
-    pods.apply(pods.pod("engines", program, args=[asked(compared)], restartPolicy="Never", securityContext=root))
+    pods.apply(
+        pods.pod(
+            "engines",
+            program,
+            args=[quick.asked(compared, TARGET, DRAFTER, tokens=TOKENS)],
+            restartPolicy="Never",
+            securityContext=root,
+        )
+    )
     said = await_that(
         f"the engines of {line} have answered",
         lambda: last_words(pods, "engines"),
         seconds=SECONDS,
         state=lambda: pods.describe("engines"),
     )
-    found = dict(results(said))
+    found = dict(quick.results(said.splitlines()))
     assert list(found) == [variant.name for variant in compared], said[-5000:]
     runs = [Run(line, TARGET, DRAFTER, variant, found[variant.name]) for variant in compared]
     print(report.table(runs))

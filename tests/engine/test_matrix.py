@@ -1,10 +1,15 @@
 """What `make engine-matrix` compares, and that its expectations fail when they should."""
 
+import argparse
 import dataclasses
 import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
-from engine_matrix import image, report, variants, workload
+from engine_matrix import __main__ as matrix
+from engine_matrix import forked, image, quick, report, variants, workload
+from engine_matrix.kept import Kept
 from engine_matrix.report import Run
 from engine_matrix.variants import Variant
 from engine_matrix.workload import Result
@@ -109,6 +114,66 @@ def test_every_patch_is_run_alone_and_switched_off() -> None:
         frozenset(),
         *(frozenset({name}) for name in CARRIED),
     }
+
+
+def test_what_tells_most_is_run_first() -> None:
+    ordered = sorted(variants.of(CARRIED, quick=False), key=lambda variant: variant.worth)
+    assert [variant.name for variant in ordered] == [
+        "stock",
+        *(f"{name} alone" for name in CARRIED),
+        "all",
+        *(f"all, {name} off" for name in CARRIED),
+        "stock again",
+    ]
+
+
+class Engines:
+    """Stands for an image of a line, and for how its engines are asked; one that is told to ends after so many."""
+
+    def __init__(self, reference: str) -> None:
+        self.reference = reference
+        self.ran: list[str] = []
+        self.ends_after: int | None = None
+
+    def carried(self) -> list[str]:
+        return list(CARRIED)
+
+    def ask(
+        self, _: object, target: str, drafter: str, missing: Sequence[Variant], *__: object
+    ) -> Iterator[tuple[Variant, Result]]:
+        for variant in missing:
+            if self.ends_after == len(self.ran):
+                raise RuntimeError("ended")
+            self.ran.append(f"{target}+{drafter} {variant.name}")
+            yield variant, dataclasses.replace(patched().result, states={}, spans={})
+
+
+def test_a_matrix_that_was_ended_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engines = Engines("image@sha256:1")
+    monkeypatch.setattr(matrix, "_forked", engines.ask)
+    asked = argparse.Namespace(out=tmp_path, page=None, quick=True, forked=True, tokens=8)
+    engines.ends_after = 2
+    with pytest.raises(RuntimeError):
+        matrix.run({"0.30.0": engines}, asked)  # type: ignore[dict-item]
+    begun, engines.ran, engines.ends_after = engines.ran, [], None
+    matrix.run({"0.30.0": engines}, asked)  # type: ignore[dict-item]
+    assert [*begun, *engines.ran] == [f"hybrid+dspark {v.name}" for v in variants.of(CARRIED, quick=True)]
+    assert len(json.loads((tmp_path / "results.json").read_text())["runs"]) == len(begun) + len(engines.ran)
+
+
+@pytest.mark.parametrize("changed", [{"image": "image@sha256:2"}, {"tokens": 9}])
+def test_what_another_image_said_or_was_asked_is_not_taken(tmp_path: Path, changed: dict[str, object]) -> None:
+    asked: dict[str, object] = {"image": "image@sha256:1", "tokens": 8}
+    run = patched()
+    Kept(tmp_path, run.line, asked).save(run)
+    assert Kept(tmp_path, run.line, asked).load(run.target, run.drafter, run.variant) == run
+    assert Kept(tmp_path, run.line, {**asked, **changed}).load(run.target, run.drafter, run.variant) is None
+
+
+def test_an_engine_that_was_forked_is_read_as_one_behind_a_server() -> None:
+    said = {"variant": "all", "tokens": [[1]], "cached": [0], "metrics": 'specdecode_drafts_total{engine="0"} 9.0\n'}
+    (found,) = quick.results(["loading\n", f"{forked.SAID}{json.dumps(said)}\n"])
+    assert found == ("all", Result(tokens=[[1]], cached=[0], ours={"drafts": 9.0}))
 
 
 def test_a_part_of_the_series_runs_without_the_check_that_it_would_not_pass() -> None:

@@ -3,14 +3,11 @@
 import contextlib
 import json
 import os
-import signal
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
+import killed
 import pytest
 import releases
 from hypothesis import HealthCheck, given, settings
@@ -123,7 +120,7 @@ def test_a_tree_this_user_cannot_write_is_left_alone(manifest: Manifest) -> None
         for folder, mode in ((Path(name), 0o755), (root, 0o555), (root / "vllm", 0o555)):
             folder.chmod(mode)
         try:
-            said = in_a_child(lambda: reasons_of_refusal(lambda: overlay.apply(root, manifest)), user=65534)
+            said = killed.in_a_child(lambda: reasons_of_refusal(lambda: overlay.apply(root, manifest)), user=65534)
         finally:
             root.chmod(0o755)
             (root / "vllm").chmod(0o755)
@@ -167,68 +164,8 @@ def test_a_series_that_is_not_the_manifests_changes_nothing(tmp_path: Path, root
     assert releases.content(root) == stock
 
 
-def apply_killed(root: Path, manifest: Manifest, at: int | None) -> int:
-    """Apply; SIGKILL this process before it executes line number `at` (counted as they run) of the overlay."""
-    ran = 0
-
-    def on_line(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal ran
-        if frame.f_code.co_filename != overlay.__file__:
-            return None
-        ran += event == "line"
-        if ran == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return on_line
-
-    sys.settrace(on_line)
-    overlay.apply(root, manifest)
-    sys.settrace(None)
-    return ran
-
-
-def in_a_child(run: Callable[[], object], *, user: int | None = None) -> object:
-    """What `run` returns in a forked process, as JSON; None if that process was killed."""
-    read, write = os.pipe()
-    if (child := os.fork()) == 0:
-        try:
-            if user is not None and os.getuid() == 0:
-                os.setuid(user)
-            os.write(write, json.dumps(run()).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        text = said.read()
-    os.waitpid(child, 0)
-    return json.loads(text) if text else None
-
-
-def test_killed_at_every_step_no_half_tree_verifies_and_the_next_run_completes(
-    tmp_path: Path, manifest: Manifest
-) -> None:
-    releases.install(tmp_path / "counted")
-    releases.install(tmp_path / "whole")
-    overlay.apply(tmp_path / "whole", manifest)
-    stock = {path: text.encode() for path, text in releases.STOCK.items()}
-    whole = releases.content(tmp_path / "whole")
-    lines = in_a_child(lambda: apply_killed(tmp_path / "counted", manifest, at=None))
-    assert isinstance(lines, int)
-    kills = range(1, lines + 1, 2)
-    assert len(kills) >= 50
-    half = 0
-    for at in kills:
-        root = tmp_path / f"killed-{at}"
-        releases.install(root)
-        assert in_a_child(lambda root=root, at=at: apply_killed(root, manifest, at)) is None  # type: ignore[misc]
-        now = {path: (root / path).read_bytes() for path in stock}
-        complete = now == {path: whole[path] for path in stock}
-        half += not complete and now != stock
-        verified = overlay.verify(root, manifest) == []
-        assert not verified or complete, f"killed at line {at}: a half tree verifies"
-        with contextlib.suppress(Refused):  # "already applied", if it had been done
-            overlay.apply(root, manifest)
-        assert releases.content(root) == whole, f"killed at line {at}: the next run did not complete"
-    assert half > 0, "no kill hit the tree between two files: the test proves nothing"
+def test_killed_at_every_step_no_half_tree_verifies_and_the_next_run_completes(root: Path, manifest: Manifest) -> None:
+    assert killed.apply_killed_at_every(2, root, manifest) >= 50
 
 
 def test_a_file_changed_after_an_interrupted_run_is_refused(

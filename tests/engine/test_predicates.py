@@ -231,6 +231,20 @@ def test_dflash_and_dspark_are_opted_in(method: str) -> None:
     assert splitkv.opted_in(Config.of(method))
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_switched_off_no_builder_splits(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
+    monkeypatch.setattr(toggles, "enabled", lambda name: on or name != "splitkv-decode")
+    monkeypatch.setattr(splitkv, "_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(splitkv, "_provision", lambda *_, **__: None)
+    builder = TritonAttentionMetadataBuilder(None)
+    builder.__dict__.update(
+        kv_cache_spec=SimpleNamespace(num_kv_heads=2, head_size=32), device="cpu", decode_cudagraph_enabled=False
+    )
+    config = SimpleNamespace(speculative_config=Config.of("dspark"), scheduler_config=SimpleNamespace(max_num_seqs=4))
+    admitted = splitkv.admission(builder, config, cap=8, int4=False)
+    assert admitted == (Split(max_query_len=4, max_seqs=4) if on else None)
+
+
 @pytest.mark.parametrize(
     ("tokens", "parallel", "cap", "length"), [(3, False, 4, 4), (3, True, 8, 7), (3, True, 4, 4), (7, False, 8, 8)]
 )

@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import engine_states
+import killed
 import pytest
 import releases
 import wheels
@@ -83,6 +85,22 @@ def test_each_patch_reverts_alone_out_of_the_whole_series(root: Path, manifest: 
         assert tree.hashes(root, manifest) == target_hashes(root, manifest, everything - {name})
         overlay.apply(root, manifest, [name])
     assert overlay.verify(root, manifest) == []
+
+
+def test_one_edited_byte_of_any_file_shows_in_what_it_belongs_to(root: Path, manifest: Manifest) -> None:
+    overlay.apply(root, manifest)
+    for path in manifest.hashes:
+        states = engine_states.edited(root, path)
+        assert {name for name, state in states.items() if state == "edited"} == {
+            o.name for o in manifest.optimizations if path in o.files
+        }
+    assert overlay.verify(root, manifest) == []
+
+
+def test_killed_over_fifty_times_no_half_tree_verifies_and_the_next_run_completes(
+    root: Path, manifest: Manifest
+) -> None:
+    assert killed.apply_killed_at_every(11, root, manifest) >= 50
 
 
 def test_every_combination_is_a_clean_git_am(root: Path, manifest: Manifest, line: str) -> None:

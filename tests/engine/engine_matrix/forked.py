@@ -1,6 +1,6 @@
 """The quick form: a few engines of one image, one after the other, without a server.  Run by that image's own python3.
 
-    python3 -c "$(cat forked.py)" '{"settings": {...}, "variants": [...], "prompts": [...], "tokens": 8, "seed": 7}'
+    python3 -c "$(cat forked.py)" '{"settings": {...}, "variants": [...], "prompts": [...], "together": [...], ...}'
 
 Each engine is a process, forked once what no patch touches is imported: a third of a start.
 Every result is a line of its own on standard output, beginning with SAID.
@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 SAID = "specdecode said: "
@@ -58,21 +58,29 @@ def answers(asked: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, A
         loggers = [SpecdecodeStatLogger]
     engine = LLMEngine.from_engine_args(EngineArgs(**asked["settings"]), stat_loggers=loggers)
     found = [complete(engine, prompt, asked["tokens"], asked["seed"]) for prompt in asked["prompts"]]
-    complete(engine, {"prompt": "last"}, 2, asked["seed"])  # its step brings what the steps before still had to ship
+    finish(engine, asked["together"], asked["tokens"], asked["seed"])
+    finish(engine, [{"prompt": "last"}], 2, asked["seed"])  # its step brings what the steps before still had to ship
     tokens, cached = zip(*found, strict=True)
     return {"tokens": tokens, "cached": cached, "metrics": generate_latest().decode()}
 
 
 def complete(engine: Any, prompt: Mapping[str, str], tokens: int, seed: int) -> tuple[list[int], int]:
     """(greedy tokens, cached tokens of the prompt) of one request with nothing beside it."""
+    (output,) = finish(engine, [prompt], tokens, seed)
+    return list(output.outputs[0].token_ids), output.num_cached_tokens or 0
+
+
+def finish(engine: Any, prompts: Sequence[Mapping[str, str]], tokens: int, seed: int) -> list[Any]:
+    """What came of greedy requests that were made at once, in the order in which they ended."""
     from vllm import SamplingParams
 
-    engine.add_request("r", prompt, SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, seed=seed))
+    for at, prompt in enumerate(prompts):
+        settings = SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, seed=seed)
+        engine.add_request(str(at), prompt, settings)
     done: list[Any] = []
     while engine.has_unfinished_requests():
-        done = [output for output in engine.step() if output.finished] or done
-    (output,) = done
-    return list(output.outputs[0].token_ids), output.num_cached_tokens or 0
+        done += [output for output in engine.step() if output.finished]
+    return done
 
 
 if __name__ == "__main__":

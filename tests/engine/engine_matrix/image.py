@@ -24,6 +24,8 @@ class Image:
     entrypoint: tuple[str, ...] = ()
     user: str = ROOT
     """Whom the entry point runs as, as the image says it."""
+    reference: str = ""
+    """By digest."""
 
     def command(
         self,
@@ -98,7 +100,8 @@ def unpacked(name: str) -> Iterator[Image]:
         root = _said(storage, "mount", CONTAINER)
         inspected = _said(storage, "inspect", CONTAINER)
         own = configuration(inspected)
-        yield Image(Path(root), environment(inspected), tuple(own.get("Entrypoint") or ()), own.get("User") or ROOT)
+        command = tuple(own.get("Entrypoint") or ())
+        yield Image(Path(root), environment(inspected), command, own.get("User") or ROOT, reference)
     finally:
         storage.drop()
 

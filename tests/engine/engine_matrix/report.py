@@ -111,12 +111,14 @@ def table(runs: Sequence[Run]) -> str:
 
 
 def kept(page: str, runs: Sequence[Run]) -> str:
-    """The page with these runs in its table: a row of the same engine is replaced, the others stay."""
+    """The page with these runs in its table: a row of the same engine is replaced, the others stay; those of the same
+    line and models are beside each other."""
     lines = page.splitlines()
     old = [at for at, line in enumerate(lines) if line.startswith("|")]
     first, last = (old[0], old[-1] + 1) if old else (len(lines), len(lines))
     rows = {tuple(row[:KEY]): row for row in [*map(_cells, lines[first + 2 : last]), *_rows(runs)]}
-    return "\n".join([*lines[:first], _markdown(rows.values()).rstrip(), *lines[last:], ""])
+    beside = sorted(rows.values(), key=lambda row: row[: KEY - 1])
+    return "\n".join([*lines[:first], _markdown(beside).rstrip(), *lines[last:], ""])
 
 
 def _rows(runs: Sequence[Run]) -> Iterator[list[str]]:

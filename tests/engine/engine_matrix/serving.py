@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,8 +20,9 @@ from engine_matrix.variants import Variant
 PATIENCE = 900.0
 """Seconds for a start: half a minute alone, far more beside others."""
 
-RANKS = {"VLLM_CPU_SIM_MULTI_NUMA": "1", "VLLM_CPU_OMP_THREADS_BIND": "auto"}
-"""Of an engine of several ranks: they may share a machine's only memory node."""
+RANKS = {"VLLM_CPU_SIM_MULTI_NUMA": "1", "VLLM_CPU_OMP_THREADS_BIND": "auto", "TORCHDYNAMO_DISABLE": "1"}
+"""Of an engine of several ranks: they may share a machine's only memory node, and what the embedding of a tensor rank
+would compile needs a compiler, which the image has not."""
 
 ACCEPTANCE_LENGTH = 2.6
 DRAFTED = 3
@@ -78,12 +79,21 @@ def engine(
     command = image.command(
         [*words, *arguments(target, drafter, port, more)], {**variants.environment(variant), **(RANKS if more else {})}
     )
-    with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
-    try:
+    with running(command, log) as process:
         url = f"http://127.0.0.1:{port}"
         _wait(process, f"{url}/health", log)
         yield url
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], log: Path, stdout: int | None = None) -> Iterator[subprocess.Popen]:
+    """A process that ends with all of its own; what it says is in the log, unless `stdout` wants its output."""
+    with log.open("w") as err:
+        process = subprocess.Popen(
+            command, stdout=err if stdout is None else stdout, stderr=err, start_new_session=True, text=True
+        )
+    try:
+        yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -8,6 +8,8 @@ PAIRS = (("hybrid", "dspark"), ("plain", "dspark"), ("hybrid", "dflash"), ("plai
 
 QUICK_PAIRS = PAIRS[:1]
 
+AGAIN = "stock again"
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -18,6 +20,11 @@ class Variant:
     disabled: frozenset[str] = frozenset()
     whole: bool = False
     """The tree as the image ships it: only that one passes the check at start."""
+
+    @property
+    def worth(self) -> int:
+        """What to run first, the lowest: stock, all and each alone, then the switches, then stock once more."""
+        return 2 if self.name == AGAIN else 1 if self.disabled else 0
 
     def acts(self, optimization: str, carried: Sequence[str]) -> bool:
         """Whether the optimization acts here: upstream's own always does."""
@@ -33,7 +40,7 @@ def of(carried: Sequence[str], *, quick: bool) -> Iterator[Variant]:
     everything = frozenset(carried)
     yield Variant("stock", frozenset())
     if not quick:
-        yield Variant("stock again", frozenset())
+        yield Variant(AGAIN, frozenset())
         yield from (Variant(f"{name} alone", frozenset({name})) for name in carried)
     yield Variant("all", everything, whole=True)
     yield from (
