@@ -66,6 +66,17 @@ PROOFS: Mapping[tuple[str, str, str], tuple[str, ...]] = {
     ("uniform-mamba-metadata", OFF, "disabled"): (
         "inside/test_uniform_decode.py::test_every_field_has_the_same_value",
     ),
+    ("shared-mamba-metadata", SERIES, "active"): (
+        "inside/test_shared_mamba.py::test_every_field_and_buffer_has_the_value_of_the_groups_own_build",
+    ),
+    ("shared-mamba-metadata", OFF, "disabled"): (
+        "inside/test_shared_mamba.py::test_only_mamba_2_without_replayssm_shares",
+    ),
+    ("skip-target-rebuild", SERIES, "active"): (
+        "inside/test_target_replay.py::test_every_buffer_has_the_value_of_the_releases_build",
+        "test_predicates.py::test_a_target_is_not_rebuilt_where_only_the_graph_reads_it",
+    ),
+    ("skip-target-rebuild", OFF, "disabled"): ("test_predicates.py::test_nothing_is_refreshed_when_switched_off",),
     ("telemetry", SERIES, "active"): (
         "test_telemetry_settings.py::test_every_hook_of_the_patch_is_there_and_the_recorders_only_in_sampled_steps",
     ),
