@@ -182,6 +182,12 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def as_json(settings: dict[str, float], rows: Sequence[dict[str, object]]) -> str:
+    """The table for machines, a row a line."""
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    return f'{{"settings": {json.dumps(settings)}, "rows": [\n{lines}\n]}}\n'
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the cells asked for, print the table, write it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -210,8 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{len(cells)} cells of {arguments.runs} runs in {time.monotonic() - begun:.0f} s", file=sys.stderr)
     if arguments.json:
         settings = {"runs": arguments.runs, "seed": arguments.seed, "margin": MARGIN, "windows": WINDOWS}
-        found = {"settings": settings, "rows": [asdict(row) for row in rows]}
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+        arguments.json.write_text(as_json(settings, [asdict(row) for row in rows]))
     return 0
 
 
