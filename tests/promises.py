@@ -61,8 +61,9 @@ def check_canary(fleet: Fleet, action: Action) -> None:
 def check_restarted(fleet: Fleet, pod: Json) -> None:
     """A pod ends that its workload makes anew: a stable one that served before the run, as young as a candidate's."""
     assert fleet.obj["spec"]["rollout"].get("baseline") == "fresh", "a pod is restarted, and the spec gives no reason"
-    run = next((each for each in runs(fleet) if "ended" not in each or each["ended"] is None), None)
-    assert run is not None, "a pod is restarted without a run that goes on"
+    going_on = [each for each in runs(fleet) if each.get("ended") is None]
+    assert going_on, "a pod is restarted without a run that goes on"
+    run = going_on[-1]  # one that was never told to end, as the object went away from it, may be left before it
     assert pod["metadata"]["uid"] in run["before"], "a pod is restarted that is young already"
     assert revision_of(pod) == run["stable"], "a pod is restarted that isn't stable's"
     young = [each for each in fleet.pods_of(run["stable"]) if each["metadata"]["uid"] not in run["before"]]
@@ -158,10 +159,14 @@ def check_what_is_taken(fleet: Fleet, revision: str, have: int, will: int, *, an
 
 
 def surge(fleet: Fleet) -> int:
-    """Slots beyond replicas that may be held: none where nothing but stable is asked for."""
+    """Slots beyond replicas that may be held: none in a replacement where nothing but stable is asked for.
+
+    A canary's slots of a surge stand until they are given back, and cost stable none meanwhile.
+    """
+    rollout = fleet.parsed().spec.rollout
     stable = (fleet.obj["status"].get("stable") or {}).get("revision")
     forward = any(wanted(fleet, revision) and revision != stable for revision in fleet.replicas())
-    return fleet.parsed().spec.rollout.surge_slots if forward else 0
+    return rollout.surge_slots if forward or rollout.strategy == "Canary" else 0
 
 
 def occupied(fleet: Fleet, *, but: str) -> int:
