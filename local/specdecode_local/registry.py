@@ -23,9 +23,7 @@ def up() -> process.Outcome:
     if process.alive_pid(component.name) is None:
         ports.require_free([(addresses.LOOPBACK, addresses.REGISTRY_PORT, "image registry")], set())
     cgroups.make()
-    outcome = process.ensure(component)
-    process.await_ready(component)
-    return outcome
+    return process.await_ready(component, process.ensure(component))
 
 
 def down() -> None:
