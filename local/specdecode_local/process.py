@@ -153,8 +153,23 @@ def ensure(component: Component) -> Outcome:
         stop(component.name, component.stop_seconds)
         start(component)
         return Outcome.RESTARTED
+    for lost in _unrecorded(component):
+        _end_and_await(lost, component.stop_seconds)
     start(component)
     return Outcome.STARTED
+
+
+def _unrecorded(component: Component) -> list[Record]:
+    """Runs of it that no record tells of: the record was spoilt, or `up` was killed before it wrote one."""
+    ours = {pid: stat_of(pid) for pid in cgroups.system_processes() if _program(pid) == component.argv[0]}
+    return [Record(pid, found[1], boot_id(), "") for pid, found in ours.items() if found is not None]
+
+
+def _program(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def start(component: Component) -> None:
@@ -222,11 +237,15 @@ def stop(name: str, seconds: float = 8.0) -> None:
     record = read_record(name)
     if is_alive(record):
         assert record is not None
-        end(record, signal.SIGTERM)
-        if not _await_end(record, seconds):
-            end(record, signal.SIGKILL)
-            _await_end(record, 5.0)
+        _end_and_await(record, seconds)
     record_path(name).unlink(missing_ok=True)
+
+
+def _end_and_await(record: Record, seconds: float) -> None:
+    end(record, signal.SIGTERM)
+    if not _await_end(record, seconds):
+        end(record, signal.SIGKILL)
+        _await_end(record, 5.0)
 
 
 def end(record: Record, sign: signal.Signals) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,9 @@ SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("RUN", "LOGS"):
         monkeypatch.setattr(paths, name, tmp_path / name.lower())
-    monkeypatch.setattr(process.cgroups, "adopt", lambda pid: None)
+    ours: set[int] = set()
+    monkeypatch.setattr(process.cgroups, "adopt", ours.add)
+    monkeypatch.setattr(process.cgroups, "system_processes", lambda: ours)
     return tmp_path
 
 
@@ -68,6 +71,24 @@ def test_a_killed_process_is_started_again(sleeper: Component) -> None:
     os.waitpid(first, 0)
     assert process.ensure(sleeper) is Outcome.STARTED
     assert process.alive_pid("sleeper") not in (None, first)
+
+
+@pytest.mark.parametrize("spoil", [lambda record: record.write_text("{"), Path.unlink], ids=["spoilt", "missing"])
+def test_one_whose_record_cannot_be_read_makes_way(sleeper: Component, spoil: Callable[[Path], object]) -> None:
+    process.ensure(sleeper)
+    first = process.read_record("sleeper")
+    spoil(process.record_path("sleeper"))
+    assert process.ensure(sleeper) is Outcome.STARTED
+    assert not process.is_alive(first)
+    assert process.alive_pid("sleeper") is not None
+
+
+def test_another_program_of_ours_stays_when_a_record_is_missing(sleeper: Component) -> None:
+    other = replace(sleeper, name="other", argv=("/bin/sleep", "60"))
+    process.ensure(other)
+    process.ensure(sleeper)
+    assert process.alive_pid("other") is not None
+    process.stop("other", 2)
 
 
 def test_a_reused_pid_is_not_taken_for_ours() -> None:
