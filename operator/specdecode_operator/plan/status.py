@@ -48,6 +48,8 @@ class Situation:
     road_in_force: bool = True
     """Whether the live route leads from where the object asks for, whatever shares it gives."""
     route_api: bool = True
+    service: bool = True
+    """Whether the object has the Service that leads to all its revisions."""
     hostname_error: FieldError | None = None
     catalogue: Catalogue = CATALOGUE
     verified_requests: bool = False
@@ -255,8 +257,7 @@ def routable(it: Situation) -> Said:
     namespace = it.desired.namespace
     nothing = Said("False", names.REASON_NOTHING_READY, "No slot has settled yet, so no revision takes requests.")
     if wanted is None:
-        by_service = f"No spec.traffic: requests come by Service {it.desired.name}."
-        return Said("True", names.REASON_NO_ROUTE, by_service) if serving(it.arms) else nothing
+        return _by_service(it) if serving(it.arms) else nothing
     if not it.route_api:
         return Said(
             "False",
@@ -282,6 +283,17 @@ def routable(it: Situation) -> Said:
     heard = it.route is None or traffic.heard_of(it.route, wanted, namespace)
     or_else = "" if heard else "; if it doesn't exist, make it or correct spec.traffic.gateway"
     return Said("False", names.REASON_ROUTE_PENDING, f"Waits for gateway {gateway} to accept the route{or_else}.")
+
+
+def _by_service(it: Situation) -> Said:
+    service = f"Service {it.desired.name}"
+    if it.service:
+        return Said("True", names.REASON_NO_ROUTE, f"No spec.traffic: requests come by {service}.")
+    return Said(
+        "False",
+        names.REASON_NO_SERVICE,
+        f"No spec.traffic: requests would come by {service}, but this object has none of that name.",
+    )
 
 
 def _settled(it: Situation, goal: Goal) -> int:

@@ -260,6 +260,19 @@ def test_traffic_without_the_gateway_api_is_said_and_pods_run() -> None:
     assert fleet.condition("Routable")["reason"] == names.REASON_CRD_MISSING
 
 
+def test_requests_do_not_come_by_a_service_of_somebody_else() -> None:
+    fleet = Fleet.of(deployment())
+    fleet.settle()
+    routable = fleet.condition("Routable")
+    assert (routable["status"], routable["reason"]) == ("True", names.REASON_NO_ROUTE)
+    theirs = fleet.children.pop(("Service", "demo"))
+    routable = get_condition(fleet.planned().status.conditions, names.CONDITION_ROUTABLE)
+    assert routable is not None
+    assert (routable.status, routable.reason) == ("False", names.REASON_NO_SERVICE)
+    fleet.children["Service", "demo"] = theirs
+    assert fleet.planned().status.conditions == fleet.parsed().status.conditions
+
+
 def test_a_route_that_the_gateway_refuses_is_said_in_its_words() -> None:
     fleet = Fleet.of(deployment().replicas(1).behind("edge"))
     fleet.gateway_up = False
