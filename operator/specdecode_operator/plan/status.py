@@ -154,9 +154,9 @@ def progressing(it: Situation) -> Said:
     """What moves, or why nothing does."""
     goal, move = it.goal, it.move
     if it.errors:
-        serves = f"Revision {goal.stable} goes on serving. " if goal else ""
+        stays = _stays(it, goal.stable) if goal else ""
         said = " ".join(str(error) for error in it.errors)
-        return Said("False", names.REASON_INVALID_SPEC, f"The spec is refused. {serves}{said}")
+        return Said("False", names.REASON_INVALID_SPEC, f"The spec is refused. {stays}{said}")
     assert goal is not None
     assert move is not None
     if it.missing_api:
@@ -181,6 +181,13 @@ def progressing(it: Situation) -> Said:
     if not move.done:
         return Said("True", names.REASON_STARTING, f"{count} {_settled(it, goal)} of {goal.replicas} have settled.")
     return Said("True", names.REASON_COMPLETE, f"Revision {goal.target} holds all {goal.replicas} slots.")
+
+
+def _stays(it: Situation, stable: Revision) -> str:
+    """What a refused spec leaves as it is."""
+    arm = it.arms.get(stable)
+    goes_on = "goes on serving" if arm and arm.ready else "stays; none of its slots serves"
+    return f"Revision {stable} {goes_on}. "
 
 
 def _in_transit(said: Said, goal: Goal, move: Move) -> Said:

@@ -216,6 +216,18 @@ def test_replicas_follow_while_the_spec_is_invalid() -> None:
     assert fleet.serving() == 4
 
 
+def test_a_refused_spec_says_that_a_revision_goes_on_serving_only_where_it_does() -> None:
+    fleet = Fleet.of(deployment().replicas(0))
+    fleet.settle()
+    fleet.edit(lambda it: it.replicas(4).set("spec.minAvailable", 9))
+    fleet.reconcile()
+    progressing = fleet.condition("Progressing")
+    assert progressing["reason"] == names.REASON_INVALID_SPEC
+    assert "none of its slots serves" in progressing["message"]
+    fleet.settle()
+    assert "goes on serving" in fleet.condition("Progressing")["message"]
+
+
 def test_a_spec_that_was_never_valid_makes_nothing() -> None:
     fleet = Fleet.of(deployment().args("--port", "1"))
     made = fleet.reconcile()
