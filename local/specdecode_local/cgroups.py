@@ -62,6 +62,11 @@ def processes() -> set[int]:
     return _processes(ROOT)
 
 
+def system_processes() -> set[int]:
+    """Our own processes, without the pods'."""
+    return _processes(SYSTEM)
+
+
 def pod_processes() -> set[int]:
     """Processes of containers, sandboxes included."""
     return _processes(PODS.lstrip("/"))

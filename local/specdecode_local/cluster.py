@@ -91,6 +91,9 @@ NAMES = (
 )
 """What every cluster of ours runs."""
 
+CLIENTS = ("kube-controller-manager", "kube-scheduler")
+"""Started once the API server serves; awaited with the node's programs, which start meanwhile."""
+
 
 def names() -> tuple[str, ...]:
     """What runs on this machine: kwok too, once it was built for simulated trays."""
@@ -124,7 +127,7 @@ def _up(progress: Progress) -> None:
     pause, proxy, controller = _images(progress)
     everything = components(pause)
     outcomes = _start_control_plane(progress, everything)
-    outcomes |= _start_node(progress, everything)
+    outcomes |= _start_node(progress, everything, outcomes)
     changed = _gateway(progress, gateway.Images(controller=controller, proxy=proxy))
     _say_end(progress, outcomes, changed, time.monotonic() - began)
 
@@ -200,26 +203,28 @@ def _start_control_plane(progress: Progress, everything: dict[str, Component]) -
         outcomes = {name: process.ensure(everything[name]) for name in first}
         for name in first:
             step.detail = f"await {name}"
-            process.await_ready(everything[name])
+            outcomes[name] = process.await_ready(everything[name], outcomes[name])
         step.detail = "rights of our own programs, kinds of monitors"
         wanted = [*manifests.base(), *monitors.definitions()]
         if kubectl.unapplied(wanted):
             kubectl.apply(wanted)
-        outcomes |= {name: process.ensure(everything[name]) for name in ("kube-controller-manager", "kube-scheduler")}
+        outcomes |= {name: process.ensure(everything[name]) for name in CLIENTS}
         step.detail = _told(outcomes)
     return outcomes
 
 
-def _start_node(progress: Progress, everything: dict[str, Component]) -> dict[str, Outcome]:
+def _start_node(progress: Progress, everything: dict[str, Component], before: dict[str, Outcome]) -> dict[str, Outcome]:
+    """The rest of the programs; with those of `before` that nobody has awaited yet."""
     with progress.step("node") as step:
         started = [name for name in names() if name in ("kubelet", "kube-proxy", "coredns", "kwok", "prometheus")]
-        outcomes = {name: process.ensure(everything[name]) for name in started}
-        for name in ("kube-controller-manager", "kube-scheduler", *started):
+        outcomes = {name: before[name] for name in CLIENTS}
+        outcomes |= {name: process.ensure(everything[name]) for name in started}
+        for name in outcomes:
             step.detail = f"await {name}"
-            process.await_ready(everything[name])
+            outcomes[name] = process.await_ready(everything[name], outcomes[name])
         step.detail = f"await {addresses.NODE_NAME} Ready"
         kubectl.wait(node_unready, what=f"node {addresses.NODE_NAME}", seconds=60)
-        step.detail = _told(outcomes)
+        step.detail = _told({name: outcomes[name] for name in started})
     return outcomes
 
 
@@ -247,9 +252,7 @@ def start_and_await(wanted: Iterable[Component]) -> dict[str, Outcome]:
     """Starts them together, then waits for each."""
     listed = list(wanted)
     outcomes = {component.name: process.ensure(component) for component in listed}
-    for component in listed:
-        process.await_ready(component)
-    return outcomes
+    return {component.name: process.await_ready(component, outcomes[component.name]) for component in listed}
 
 
 def _told(outcomes: dict[str, Outcome]) -> str:

@@ -153,8 +153,23 @@ def ensure(component: Component) -> Outcome:
         stop(component.name, component.stop_seconds)
         start(component)
         return Outcome.RESTARTED
+    for lost in _unrecorded(component):
+        _end_and_await(lost, component.stop_seconds)
     start(component)
     return Outcome.STARTED
+
+
+def _unrecorded(component: Component) -> list[Record]:
+    """Runs of it that no record tells of: the record was spoilt, or `up` was killed before it wrote one."""
+    ours = {pid: stat_of(pid) for pid in cgroups.system_processes() if _program(pid) == component.argv[0]}
+    return [Record(pid, found[1], boot_id(), "") for pid, found in ours.items() if found is not None]
+
+
+def _program(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def start(component: Component) -> None:
@@ -187,26 +202,34 @@ def start(component: Component) -> None:
     partial.rename(record_path(component.name))
 
 
-def await_ready(component: Component) -> None:
-    """Waits until the component serves. Raises LocalError with the end of its log when it dies or takes too long."""
+def await_ready(component: Component, outcome: Outcome = Outcome.STARTED) -> Outcome:
+    """Waits until the component serves; `outcome` is what `ensure` did, and what was done in the end is returned.
+
+    One that was kept is started again, once, if it ends meanwhile or doesn't serve in time: a server that was told to
+    leave lives on until its last requests have gone. Raises LocalError with the end of its log when one that was
+    started dies or takes too long.
+    """
     deadline = time.monotonic() + component.ready_seconds
-    while True:
-        missing = component.ready()
-        if missing is None:
-            return
-        if alive_pid(component.name) is None:
+    while (missing := component.ready()) is not None:
+        gone, late = alive_pid(component.name) is None, time.monotonic() > deadline
+        if outcome is Outcome.KEPT and (gone or late):
+            stop(component.name, component.stop_seconds)
+            start(component)
+            return await_ready(component, Outcome.RESTARTED)
+        if gone:
             raise LocalError(
                 f"{component.name} ended right after its start",
                 detail=log_tail(component.name),
                 remedy=f"read {log_path(component.name)}, then run `make up` again",
             )
-        if time.monotonic() > deadline:
+        if late:
             raise LocalError(
                 f"{component.name} was not ready after {component.ready_seconds:g} s: {missing}",
                 detail=log_tail(component.name),
                 remedy=f"read {log_path(component.name)}, then run `make up` again",
             )
         time.sleep(POLL_SECONDS)
+    return outcome
 
 
 def stop(name: str, seconds: float = 8.0) -> None:
@@ -214,11 +237,15 @@ def stop(name: str, seconds: float = 8.0) -> None:
     record = read_record(name)
     if is_alive(record):
         assert record is not None
-        end(record, signal.SIGTERM)
-        if not _await_end(record, seconds):
-            end(record, signal.SIGKILL)
-            _await_end(record, 5.0)
+        _end_and_await(record, seconds)
     record_path(name).unlink(missing_ok=True)
+
+
+def _end_and_await(record: Record, seconds: float) -> None:
+    end(record, signal.SIGTERM)
+    if not _await_end(record, seconds):
+        end(record, signal.SIGKILL)
+        _await_end(record, 5.0)
 
 
 def end(record: Record, sign: signal.Signals) -> None:

@@ -21,11 +21,9 @@ def up() -> process.Outcome:
     paths.registry_data().mkdir(parents=True, exist_ok=True)
     component = registry.component()
     if process.alive_pid(component.name) is None:
-        ports.require_free([(addresses.LOOPBACK, addresses.REGISTRY_PORT, "image registry")], set())
+        ports.require_free([(addresses.LOOPBACK, addresses.REGISTRY_PORT, "image registry")], cgroups.processes())
     cgroups.make()
-    outcome = process.ensure(component)
-    process.await_ready(component)
-    return outcome
+    return process.await_ready(component, process.ensure(component))
 
 
 def down() -> None:

@@ -235,6 +235,8 @@ REASON_ROUTE_REFUSED: Final = "RouteRefused"
 REASON_HOSTNAME_TAKEN: Final = "HostnameTaken"
 REASON_NO_ROUTE: Final = "NoTrafficInSpec"
 REASON_NOTHING_READY: Final = "NoSlotReady"
+REASON_NO_SERVICE: Final = "NoService"
+"""The object has no Service of its own: its name is taken, or it was deleted and is about to be made again."""
 
 # --- Bounds -----------------------------------------------------------------------------------------------------------
 REVISION_LENGTH: Final = 10

@@ -18,8 +18,10 @@ DRIFT_KINDS = frozenset(
     }
 )
 
-PASSING = frozenset({names.REASON_NOTHING_READY, names.REASON_NOT_READY, names.REASON_ROUTE_PENDING})
-"""Reasons that every start goes through."""
+PASSING = frozenset(
+    {names.REASON_NOTHING_READY, names.REASON_NO_SERVICE, names.REASON_NOT_READY, names.REASON_ROUTE_PENDING}
+)
+"""Reasons that a start goes through, or of which Progressing tells more."""
 
 
 def narrate(before: Status, after: Status, actions: Sequence[Action]) -> tuple[Event, ...]:

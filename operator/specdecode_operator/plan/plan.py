@@ -31,7 +31,7 @@ from specdecode_operator.plan.canary.runs import runs_of, stable_of
 from specdecode_operator.plan.canary.scene import Scene
 from specdecode_operator.plan.children import Children, left_behind, needs_domain
 from specdecode_operator.plan.narrate import narrate
-from specdecode_operator.plan.observe import Json, Observed, Pod, Revision, live_pods, revision_of_child
+from specdecode_operator.plan.observe import Json, Observed, Pod, Revision, by_name, live_pods, revision_of_child
 from specdecode_operator.plan.roles import History, Roles, history, roles, wanted_revision
 from specdecode_operator.plan.rollout import Goal, Move, RouteView, heir, next_move
 from specdecode_operator.plan.slots import Arm, arms
@@ -97,6 +97,7 @@ def plan(
         route=observed.route,
         errors=(*errors, *([hostname_error] if errors and hostname_error else [])),
         route_api=observe.ROUTES in observed.capabilities,
+        service=owner.name in by_name(observed.services),
         hostname_error=hostname_error,
         catalogue=catalogue,
         verified_requests=allowed.verified_requests,

@@ -48,6 +48,8 @@ class Situation:
     road_in_force: bool = True
     """Whether the live route leads from where the object asks for, whatever shares it gives."""
     route_api: bool = True
+    service: bool = True
+    """Whether the object has the Service that leads to all its revisions."""
     hostname_error: FieldError | None = None
     catalogue: Catalogue = CATALOGUE
     verified_requests: bool = False
@@ -152,9 +154,9 @@ def progressing(it: Situation) -> Said:
     """What moves, or why nothing does."""
     goal, move = it.goal, it.move
     if it.errors:
-        serves = f"Revision {goal.stable} goes on serving. " if goal else ""
+        stays = _stays(it, goal.stable) if goal else ""
         said = " ".join(str(error) for error in it.errors)
-        return Said("False", names.REASON_INVALID_SPEC, f"The spec is refused. {serves}{said}")
+        return Said("False", names.REASON_INVALID_SPEC, f"The spec is refused. {stays}{said}")
     assert goal is not None
     assert move is not None
     if it.missing_api:
@@ -179,6 +181,13 @@ def progressing(it: Situation) -> Said:
     if not move.done:
         return Said("True", names.REASON_STARTING, f"{count} {_settled(it, goal)} of {goal.replicas} have settled.")
     return Said("True", names.REASON_COMPLETE, f"Revision {goal.target} holds all {goal.replicas} slots.")
+
+
+def _stays(it: Situation, stable: Revision) -> str:
+    """What a refused spec leaves as it is."""
+    arm = it.arms.get(stable)
+    goes_on = "goes on serving" if arm and arm.ready else "stays; none of its slots serves"
+    return f"Revision {stable} {goes_on}. "
 
 
 def _in_transit(said: Said, goal: Goal, move: Move) -> Said:
@@ -255,8 +264,7 @@ def routable(it: Situation) -> Said:
     namespace = it.desired.namespace
     nothing = Said("False", names.REASON_NOTHING_READY, "No slot has settled yet, so no revision takes requests.")
     if wanted is None:
-        by_service = f"No spec.traffic: requests come by Service {it.desired.name}."
-        return Said("True", names.REASON_NO_ROUTE, by_service) if serving(it.arms) else nothing
+        return _by_service(it) if serving(it.arms) else nothing
     if not it.route_api:
         return Said(
             "False",
@@ -282,6 +290,17 @@ def routable(it: Situation) -> Said:
     heard = it.route is None or traffic.heard_of(it.route, wanted, namespace)
     or_else = "" if heard else "; if it doesn't exist, make it or correct spec.traffic.gateway"
     return Said("False", names.REASON_ROUTE_PENDING, f"Waits for gateway {gateway} to accept the route{or_else}.")
+
+
+def _by_service(it: Situation) -> Said:
+    service = f"Service {it.desired.name}"
+    if it.service:
+        return Said("True", names.REASON_NO_ROUTE, f"No spec.traffic: requests come by {service}.")
+    return Said(
+        "False",
+        names.REASON_NO_SERVICE,
+        f"No spec.traffic: requests would come by {service}, but this object has none of that name.",
+    )
 
 
 def _settled(it: Situation, goal: Goal) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from waiting import await_that
 
-from specdecode_local import paths, process
+from specdecode_local import cluster, paths, process
 from specdecode_local.errors import LocalError
 from specdecode_local.process import Component, Outcome, Record
 
@@ -22,7 +23,9 @@ SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("RUN", "LOGS"):
         monkeypatch.setattr(paths, name, tmp_path / name.lower())
-    monkeypatch.setattr(process.cgroups, "adopt", lambda pid: None)
+    ours: set[int] = set()
+    monkeypatch.setattr(process.cgroups, "adopt", ours.add)
+    monkeypatch.setattr(process.cgroups, "system_processes", lambda: ours)
     return tmp_path
 
 
@@ -68,6 +71,24 @@ def test_a_killed_process_is_started_again(sleeper: Component) -> None:
     os.waitpid(first, 0)
     assert process.ensure(sleeper) is Outcome.STARTED
     assert process.alive_pid("sleeper") not in (None, first)
+
+
+@pytest.mark.parametrize("spoil", [lambda record: record.write_text("{"), Path.unlink], ids=["spoilt", "missing"])
+def test_one_whose_record_cannot_be_read_makes_way(sleeper: Component, spoil: Callable[[Path], object]) -> None:
+    process.ensure(sleeper)
+    first = process.read_record("sleeper")
+    spoil(process.record_path("sleeper"))
+    assert process.ensure(sleeper) is Outcome.STARTED
+    assert not process.is_alive(first)
+    assert process.alive_pid("sleeper") is not None
+
+
+def test_another_program_of_ours_stays_when_a_record_is_missing(sleeper: Component) -> None:
+    other = replace(sleeper, name="other", argv=("/bin/sleep", "60"))
+    process.ensure(other)
+    process.ensure(sleeper)
+    assert process.alive_pid("other") is not None
+    process.stop("other", 2)
 
 
 def test_a_reused_pid_is_not_taken_for_ours() -> None:
@@ -126,6 +147,48 @@ def test_one_that_dies_at_start_is_reported_with_the_end_of_its_log() -> None:
     with pytest.raises(LocalError, match="dies ended right after its start") as raised:
         process.await_ready(component)
     assert "no such flag: --nonsense" in str(raised.value)
+
+
+@pytest.fixture
+def draining(sleeper: Component) -> Component:
+    """It runs already, and was told to leave; it serves no more, but whatever takes its place does."""
+    process.ensure(sleeper)
+    first = process.alive_pid("sleeper")
+    assert first is not None
+
+    def ready() -> str | None:
+        if process.alive_pid("sleeper") not in (None, first):
+            return None
+        os.kill(first, signal.SIGTERM)
+        return "shutting down"
+
+    return replace(sleeper, ready=ready)
+
+
+def test_one_found_on_its_way_out_is_started_again(draining: Component) -> None:
+    assert cluster.start_and_await([draining]) == {"sleeper": Outcome.RESTARTED}
+    assert draining.ready() is None
+
+
+def test_one_found_that_does_not_serve_in_time_is_started_again(sleeper: Component) -> None:
+    process.ensure(sleeper)
+    first = process.alive_pid("sleeper")
+    hangs = replace(sleeper, ready=lambda: "hangs" if process.alive_pid("sleeper") == first else None, ready_seconds=0)
+    assert process.await_ready(hangs, process.ensure(hangs)) is Outcome.RESTARTED
+
+
+def test_one_that_ends_again_after_that_is_reported(draining: Component) -> None:
+    starts = []
+
+    def ready() -> str | None:
+        if (pid := process.alive_pid("sleeper")) is not None:
+            os.kill(pid, signal.SIGTERM)
+        return "shutting down"
+
+    doomed = replace(draining, ready=ready, before=lambda: starts.append(None))
+    with pytest.raises(LocalError, match="sleeper ended right after its start"):
+        process.await_ready(doomed, process.ensure(doomed))
+    assert len(starts) == 1
 
 
 def test_one_that_never_serves_is_reported_with_what_is_missing(sleeper: Component) -> None:

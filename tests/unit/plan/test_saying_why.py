@@ -216,6 +216,18 @@ def test_replicas_follow_while_the_spec_is_invalid() -> None:
     assert fleet.serving() == 4
 
 
+def test_a_refused_spec_says_that_a_revision_goes_on_serving_only_where_it_does() -> None:
+    fleet = Fleet.of(deployment().replicas(0))
+    fleet.settle()
+    fleet.edit(lambda it: it.replicas(4).set("spec.minAvailable", 9))
+    fleet.reconcile()
+    progressing = fleet.condition("Progressing")
+    assert progressing["reason"] == names.REASON_INVALID_SPEC
+    assert "none of its slots serves" in progressing["message"]
+    fleet.settle()
+    assert "goes on serving" in fleet.condition("Progressing")["message"]
+
+
 def test_a_spec_that_was_never_valid_makes_nothing() -> None:
     fleet = Fleet.of(deployment().args("--port", "1"))
     made = fleet.reconcile()
@@ -258,6 +270,19 @@ def test_traffic_without_the_gateway_api_is_said_and_pods_run() -> None:
     assert fleet.route is None
     assert fleet.serving() == 2
     assert fleet.condition("Routable")["reason"] == names.REASON_CRD_MISSING
+
+
+def test_requests_do_not_come_by_a_service_of_somebody_else() -> None:
+    fleet = Fleet.of(deployment())
+    fleet.settle()
+    routable = fleet.condition("Routable")
+    assert (routable["status"], routable["reason"]) == ("True", names.REASON_NO_ROUTE)
+    theirs = fleet.children.pop(("Service", "demo"))
+    routable = get_condition(fleet.planned().status.conditions, names.CONDITION_ROUTABLE)
+    assert routable is not None
+    assert (routable.status, routable.reason) == ("False", names.REASON_NO_SERVICE)
+    fleet.children["Service", "demo"] = theirs
+    assert fleet.planned().status.conditions == fleet.parsed().status.conditions
 
 
 def test_a_route_that_the_gateway_refuses_is_said_in_its_words() -> None:
