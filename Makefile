@@ -13,9 +13,8 @@ CRD := $(CHART)/templates/crd.yaml
 N ?= 18
 RUNS ?= 10000
 SEED ?= 1
-# What most tests serve with; `make images` builds the others too. engine-cpu-0.30.0 is built by the test that needs it,
-# beside others that mostly wait.
-TESTED := operator engine-standin engine-cpu-0.33.0
+# What the tests serve with, built before they begin: a build beside them would take the processors from those that wait.
+TESTED := operator engine-standin engine-cpu-0.33.0 engine-cpu-0.30.0
 ENGINES := engine-0.33.0 engine-0.30.0 engine-cpu-0.33.0 engine-cpu-0.30.0
 # Cluster tests at once: most of their time is waiting. More than this only slow each other down on two cores.
 AT_ONCE ?= 5
