@@ -121,7 +121,7 @@ def _up(progress: Progress) -> None:
     began = time.monotonic()
     ownership.require_ours()
     needed = disk.require(disk.current())
-    if not ownership.alive():
+    if needed and not ownership.alive():
         progress.say(f"Needed at most: {needed}; cache {paths.cache()}, state {paths.STATE}")
     _prepare(progress)
     pause, proxy, controller = _images(progress)

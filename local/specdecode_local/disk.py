@@ -62,7 +62,7 @@ def device(path: Path) -> int:
 
 
 def require(wanted: list[Need]) -> str:
-    """A sentence about what is needed. Raises LocalError when a file system has too little."""
+    """What is needed, in words; none below a gigabyte. Raises LocalError when a file system has too little."""
     for device_id in {device(need.where) for need in wanted}:
         here = [need for need in wanted if device(need.where) == device_id]
         total = sum(need.gigabytes for need in here)
@@ -74,4 +74,4 @@ def require(wanted: list[Need]) -> str:
                 remedy="free some, or set SPECDECODE_CACHE to a folder on a larger file system",
             )
     total = sum(need.gigabytes for need in wanted)
-    return f"{total:.0f} GB of disk ({', '.join(need.what for need in wanted)})"
+    return f"{total:.0f} GB of disk ({', '.join(need.what for need in wanted)})" if total >= 1 else ""

@@ -114,3 +114,11 @@ def test_what_is_there_already_is_not_counted_again() -> None:
     warm = total(programs=True, images=True, cluster=False)
     repair = total(programs=True, images=True, cluster=True)
     assert repair < warm < cold <= 40
+
+
+@pytest.mark.parametrize(("gigabytes", "says"), [(0.5, ""), (1.0, "1 GB of disk (images)")])
+def test_less_than_a_gigabyte_is_not_worth_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gigabytes: float, says: str
+) -> None:
+    monkeypatch.setattr(disk, "free_gigabytes", lambda path: 2.0)
+    assert disk.require([disk.Need("images", gigabytes, tmp_path)]) == says
