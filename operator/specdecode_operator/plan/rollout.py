@@ -171,7 +171,7 @@ def _fill(arms: Mapping[Revision, Arm], asked: dict[Revision, int], goal: Goal, 
     free = ceiling - sum(arm.occupied for arm in arms.values())
     if free <= 0:
         going = [slot.leader.name for arm in arms.values() for slot in arm.slots if slot.terminating]
-        what = f"pod {going[0]} is gone and its GPUs are free" if going else "the pod of the freed slot is gone"
+        what = f"pod {going[0]} is gone and its slot is free" if going else "the pod of the freed slot is gone"
         return Move(asked, phase=SWAPPING, waiting=f"Waits until {what}.")
     recipient = _recipient(arms, goal)
     if recipient is None:

@@ -19,7 +19,7 @@ from specdecode_operator.plan import observe, traffic
 from specdecode_operator.plan.canary.course import Course
 from specdecode_operator.plan.observe import Json, Revision
 from specdecode_operator.plan.rollout import Goal, Move, serving
-from specdecode_operator.plan.said import Said, sentence
+from specdecode_operator.plan.said import Said, all_serve, all_slots, sentence
 from specdecode_operator.plan.slots import Arm
 from specdecode_operator.plan.trouble import Trouble
 
@@ -144,7 +144,7 @@ def ready(it: Situation) -> Said:
     if wanted == 0:
         return Said("False", names.REASON_SCALED_TO_ZERO, "spec.replicas is 0: nothing serves.")
     if count >= wanted:
-        return Said("True", names.REASON_ALL_READY, f"All {wanted} slots serve.")
+        return Said("True", names.REASON_ALL_READY, f"{all_serve(wanted)}.")
     if count >= max(least, 1):
         return Said("True", names.REASON_MIN_AVAILABLE, f"{count} of {wanted} slots serve; minAvailable is {least}.")
     return Said("False", names.REASON_NOT_READY, f"{count} of {wanted} slots serve; minAvailable is {least}.")
@@ -180,7 +180,7 @@ def progressing(it: Situation) -> Said:
         return Said("True", names.REASON_STARTING, f"Revision {goal.target} is starting. {count}")
     if not move.done:
         return Said("True", names.REASON_STARTING, f"{count} {_settled(it, goal)} of {goal.replicas} have settled.")
-    return Said("True", names.REASON_COMPLETE, f"Revision {goal.target} holds all {goal.replicas} slots.")
+    return Said("True", names.REASON_COMPLETE, f"Revision {goal.target} holds {all_slots(goal.replicas)}.")
 
 
 def _stays(it: Situation, stable: Revision) -> str:

@@ -93,7 +93,7 @@ def test_the_new_pod_starts_only_when_the_old_one_is_really_gone(serving: Fleet)
         serving.pass_time(60)
         serving.reconcile()
         assert sum(serving.replicas().values()) == 2
-    assert "is gone and its GPUs are free" in serving.obj["status"]["run"]["message"]
+    assert "is gone and its slot is free" in serving.obj["status"]["run"]["message"]
     serving.kubelet()
     serving.reconcile()
     assert serving.replicas()[old] == 2

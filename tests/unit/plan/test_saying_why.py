@@ -216,6 +216,17 @@ def test_replicas_follow_while_the_spec_is_invalid() -> None:
     assert fleet.serving() == 4
 
 
+@pytest.mark.parametrize(
+    ("replicas", "serves", "holds"),
+    [(1, "The slot serves.", "holds the slot."), (2, "All 2 slots serve.", "holds all 2 slots.")],
+)
+def test_one_slot_is_not_spoken_of_as_many(replicas: int, serves: str, holds: str) -> None:
+    fleet = Fleet.of(deployment().replicas(replicas))
+    fleet.settle()
+    assert fleet.condition("Ready")["message"] == serves
+    assert fleet.condition("Progressing")["message"].endswith(holds)
+
+
 def test_a_refused_spec_says_that_a_revision_goes_on_serving_only_where_it_does() -> None:
     fleet = Fleet.of(deployment().replicas(0))
     fleet.settle()

@@ -26,7 +26,7 @@ from specdecode_operator.plan.canary.record import PROMOTING, Ended, Record
 from specdecode_operator.plan.canary.runs import Run, current, outdated, runs_of
 from specdecode_operator.plan.canary.scene import Scene
 from specdecode_operator.plan.observe import Json, Revision
-from specdecode_operator.plan.said import Said, sentence
+from specdecode_operator.plan.said import Said, all_serve, sentence
 from specdecode_operator.plan.slots import Slot
 
 PLANNING: Final = "Planning"
@@ -197,7 +197,7 @@ def _going_on(it: Scene, notes: Course, run: Run, plan: RunPlan) -> Course:
         return _placing(it, notes, run, plan, room, held)
     start = datetime.fromtimestamp(now.start, UTC)
     if it.now < start:
-        words = f"All {step.slots} slots serve; the first window starts at {start:%H:%M:%S} UTC.{held}"
+        words = f"{all_serve(step.slots)}; the first window starts at {start:%H:%M:%S} UTC.{held}"
         return _healthy(_status(it, replace(notes, again=start), run, SETTLING, words), paused, words)
     return _looking(it, notes, run, plan, paused=paused)
 

@@ -59,7 +59,7 @@ def _give(
     if waits and after == asked and not gone:
         return held_by_min_available(arms, asked, goal)
     waiting = f"Revision {goal.target} takes back the slots of {', '.join(waits)}." if waits else ""
-    return Move(after, leaving=frozenset(gone), phase=SWAPPING, waiting=waiting or "Waits until their GPUs are free.")
+    return Move(after, leaving=frozenset(gone), phase=SWAPPING, waiting=waiting or "Waits until their slots are free.")
 
 
 def _keeps(arm: Arm, spare: int) -> tuple[int, int]:
