@@ -167,7 +167,13 @@ def requests(step: float, *, first: float = 0.1, cached: int = 31_680, propose: 
 
 def campaign(step: dict[str, float], *, drift: float = 0.0, sweeps: int = 3, line: str = "0.33.0") -> raw.Round:
     """A round in which the machine takes `drift` longer with each visit."""
-    head = {"line": line, "method": "dspark", "round": 0, "trees": {"manifest_digest": "ab" * 32}}
+    head = {
+        "line": line,
+        "method": "dspark",
+        "round": 0,
+        "begun": "2026-01-01T00:00:00Z",
+        "trees": {"manifest_digest": "ab" * 32},
+    }
     found = raw.Round(head, ready={name: {"facts": {"device": "a GPU"}} for name in step})
     order = islice(arms.visits(list(step), seed=1, round=0), 2 * len(step) * sweeps)
     for at, visit in enumerate(order):
@@ -251,6 +257,19 @@ def test_the_report_has_a_row_an_arm_and_a_row_a_comparison() -> None:
     (row,) = [line for line in lines if line.startswith("| series | series / stock | 3 |")]
     assert row.split(" | ")[3:6] == ["1.0000 [1.0000, 1.0000]", "1.1111 [1.1111, 1.1111]", "0.9000 [0.9000, 0.9000]"]
     assert lines[-1] == "Round 0: less telemetry failed: OutOfMemoryError: none left"
+
+
+def test_for_machines_each_arm_is_a_row_of_the_same_figures() -> None:
+    found = report.rows([campaign({"stock": 4e-3, "series": 3.6e-3}), campaign({"stock": 5e-3}, line="0.30.0")])
+    assert [(row["line"], row["drafter"], row["arm"]) for row in found] == [
+        ("0.30.0", "dspark", "stock"),
+        ("0.33.0", "dspark", "stock"),
+        ("0.33.0", "dspark", "series"),
+    ]
+    figures = {key: found[1][key] for key in ("cached_tokens", "hit_ttft_ms", "decode_tok_s", "propose_host_ms")}
+    assert figures == {"cached_tokens": 31680, "hit_ttft_ms": 100.0, "decode_tok_s": 750.0, "propose_host_ms": 0.3}
+    assert (found[1]["drafter_gpu_ms"], found[1]["run"]) == (0.5, "2026-01-01T00:00:00Z")
+    assert found[2]["decode_tok_s"] == 833.3
 
 
 # --- the program ----------------------------------------------------------------------------------------------------

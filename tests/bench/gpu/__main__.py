@@ -1,6 +1,7 @@
 """`python -m bench.gpu`: measure one line and method on this GPU, or show what was measured (--read)."""
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -30,7 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, or read.  Returns the exit code."""
     args = _arguments(argv)
     if args.read:
-        print(report.report([raw.read(file) for file in args.read]))
+        rounds = [raw.read(file) for file in args.read]
+        print(report.report(rounds))
+        if args.json:
+            args.json.write_text(json.dumps(report.rows(rounds), indent=1) + "\n")
         return 0
     manifest = manifests.load(args.line)
     wanted = _wanted(args, manifest)
@@ -106,6 +110,7 @@ def _show(wanted: Sequence[Arm], args: argparse.Namespace, round: int) -> None:
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=__doc__)
     parser.add_argument("--read", type=Path, nargs="+", metavar="FILE", help="raw files: print their tables, and end")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="with --read: the arms' figures for machines too")
     parser.add_argument("--stock", type=Path, help="site folder of the release")
     parser.add_argument("--patched", type=Path, help="site folder of the release with our package and the whole series")
     parser.add_argument("--line", choices=manifests.lines(manifests.series_folder()), help="release line")

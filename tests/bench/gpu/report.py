@@ -26,17 +26,19 @@ class Metric:
     """The span of a timed request; else `cached`, `first`, `rate` or `step` of a bare one."""
     compared: bool = True
     """A ratio makes sense of it."""
+    key: str | None = None
+    """Its name for machines, if it has one."""
 
 
 METRICS = (
-    Metric("cached tokens", 0, "cached", compared=False),
-    Metric("hit TTFT ms", 2, "first"),
-    Metric("decode tok/s", 1, "rate"),
+    Metric("cached tokens", 0, "cached", compared=False, key="cached_tokens"),
+    Metric("hit TTFT ms", 2, "first", key="hit_ttft_ms"),
+    Metric("decode tok/s", 1, "rate", key="decode_tok_s"),
     Metric("step ms", 3, "step"),
     Metric("input prep host ms", 3, "input_prep_host"),
-    Metric("propose host ms", 3, "propose_host"),
+    Metric("propose host ms", 3, "propose_host", key="propose_host_ms"),
     Metric("propose GPU ms", 3, "propose_gpu"),
-    Metric("drafter GPU ms", 3, "drafter_gpu"),
+    Metric("drafter GPU ms", 3, "drafter_gpu", key="drafter_gpu_ms"),
 )
 
 INPUT_PREP = ("prepare_inputs_host", "prepare_attn_host")
@@ -110,16 +112,48 @@ def _log_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 def report(rounds: Sequence[Round]) -> str:
     """Two tables for each line and method: the arms, and the comparisons."""
-    campaigns: defaultdict[tuple[str, str], list[Round]] = defaultdict(list)
+    return "\n".join(line for (line_of, method), of in _campaigns(rounds) for line in _campaign(line_of, method, of))
+
+
+def rows(rounds: Sequence[Round]) -> list[dict[str, Any]]:
+    """For machines: each arm of each line and method, medians over its visits; `run` is when its rounds began."""
+    return [
+        {"line": line, "drafter": method, "arm": name, **_medians(name, of), "run": _begun(of)}
+        for (line, method), of in _campaigns(rounds)
+        for name in _names(of)
+    ]
+
+
+def _medians(arm: str, rounds: Sequence[Round]) -> dict[str, float | None]:
+    """Key -> the arm's median; None without a visit that has it."""
+    found = {each: _of_arm(arm, values(rounds, each)) for each in METRICS if each.key}
+    return {
+        each.key: round(statistics.median(of), each.digits) if of else None for each, of in found.items() if each.key
+    }
+
+
+def _begun(rounds: Iterable[Round]) -> str:
+    return ", ".join(each.head["begun"] for each in rounds)
+
+
+def _campaigns(rounds: Iterable[Round]) -> list[tuple[tuple[str, str], list[Round]]]:
+    """(line, method) -> its rounds, in that order."""
+    found: defaultdict[tuple[str, str], list[Round]] = defaultdict(list)
     for each in rounds:
-        campaigns[each.head["line"], each.head["method"]].append(each)
-    return "\n".join(
-        line for (line_of, method), of in sorted(campaigns.items()) for line in _campaign(line_of, method, of)
-    )
+        found[each.head["line"], each.head["method"]].append(each)
+    return sorted(found.items())
+
+
+def _names(rounds: Iterable[Round]) -> list[str]:
+    return list(dict.fromkeys(name for each in rounds for name in each.ready))
+
+
+def _of_arm(arm: str, of: Values) -> list[float]:
+    return [value for key, value in of.items() if key[3] == arm]
 
 
 def _campaign(line: str, method: str, rounds: Sequence[Round]) -> Iterator[str]:
-    names = list(dict.fromkeys(name for each in rounds for name in each.ready))
+    names = _names(rounds)
     of = {metric: values(rounds, metric) for metric in METRICS}
     device = ", ".join(sorted({ready["facts"]["device"] for each in rounds for ready in each.ready.values()}))
     digests = ", ".join(sorted({f"`{each.head['trees']['manifest_digest'][:12]}`" for each in rounds}))
@@ -140,7 +174,7 @@ def _campaign(line: str, method: str, rounds: Sequence[Round]) -> Iterator[str]:
 
 def _arm(name: str, of: Mapping[Metric, Values]) -> list[str]:
     """An arm's row: medians over its visits."""
-    mine = {metric: [value for key, value in each.items() if key[3] == name] for metric, each in of.items()}
+    mine = {metric: _of_arm(name, each) for metric, each in of.items()}
     cells = [f"{statistics.median(found):.{metric.digits}f}" if found else "-" for metric, found in mine.items()]
     return [name, str(max(map(len, mine.values()))), *cells]
 
