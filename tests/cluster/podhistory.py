@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from apiserver import POD, ApiServer, Object
+from waiting import await_that
 
 
 def is_ready(pod: Object) -> bool:
@@ -72,9 +73,19 @@ class PodHistory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if error is None:
+            self.catch_up()
         self.stopped.set()
         if self.failure and error is None:
             raise self.failure
+
+    def catch_up(self) -> None:
+        """On a busy machine the watch is behind: wait until it has told of every pod that is there now."""
+        listing = self.api.listing(POD, self.namespace, selector=self.selector)
+        there = {pod["metadata"]["uid"] for pod in listing["items"]}
+        await_that(
+            "the watch has told of every pod", lambda: bool(self.failure) or there <= self.seen.keys(), state=self.story
+        )
 
     def follow(self, version: str) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from exporters import RATE, SPAN, STEP
@@ -147,13 +148,24 @@ def test_the_command_prints_what_judge_reads(history: History, capsys: pytest.Ca
     assert len([one for one in found if one.pod_uid == "steady"]) == 3
 
 
+async def test_a_fraction_of_a_second_is_a_time_limit_that_it_takes(history: History) -> None:
+    assert await fetch(history.backend, question(history), limits=replace(PATIENT, attempt=29.5))
+
+
 @pytest.fixture
 def frozen(history: History) -> Iterator[History]:
-    """Prometheus, stopped in its tracks."""
-    assert history.prometheus.process is not None
-    history.prometheus.process.send_signal(signal.SIGSTOP)
+    """Prometheus, stopped in its tracks: every thread, which on a busy machine takes a moment."""
+    process = history.prometheus.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    await_that("Prometheus has stopped", lambda: set(states(process.pid)) == {"T"}, seconds=30, poll=0.01)
     yield history
-    history.prometheus.process.send_signal(signal.SIGCONT)
+    process.send_signal(signal.SIGCONT)
+
+
+def states(pid: int) -> list[str]:
+    """Of each of its threads: proc_pid_stat(5), the letter behind the name."""
+    return [stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
 
 
 async def test_a_prometheus_that_hangs_is_down_in_bounded_time(frozen: History) -> None:

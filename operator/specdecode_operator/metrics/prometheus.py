@@ -146,7 +146,7 @@ class Prometheus:
         parameters = {
             "query": str(query),
             "time": f"{query.until:.3f}",
-            "timeout": f"{limits.attempt:g}s",
+            "timeout": f"{1000 * limits.attempt:.0f}ms",  # of its durations none has a fraction
             "limit": str(limits.series + 1),
             "partial_response": "false",  # Thanos: an error instead of an answer that lacks a store's part
         }
