@@ -17,7 +17,7 @@ SEED ?= 1
 TESTED := operator engine-standin engine-cpu-0.33.0 engine-cpu-0.30.0
 ENGINES := engine-0.33.0 engine-0.30.0 engine-cpu-0.33.0 engine-cpu-0.30.0
 # Cluster tests at once: most of their time is waiting. More than this only slow each other down on two cores.
-AT_ONCE ?= 5
+AT_ONCE ?= 4
 
 .PHONY: help
 help: ## list the targets
