@@ -77,8 +77,13 @@ def test_a_change_restarts_the_working_trees_operator_and_the_end_puts_the_insta
         command.await_said("the working tree's operator runs")
         assert scaled(api) == (0, "1")
         assert not operator.pods()
-        os.utime(dev.SOURCES / "__init__.py")
-        command.await_said("changed: __init__.py")
+        # Its watch of the files begins a moment after it has said so: a change before that is nobody's.
+        await_that(
+            "make dev sees a change",
+            lambda: "changed: __init__.py" in command.said() or os.utime(dev.SOURCES / "__init__.py"),
+            state=command.said,
+            poll=5.0,
+        )
         command.await_said("the working tree's operator runs", times=2)
     assert command.process.returncode == 0, command.said()
     assert scaled(api) == (1, None)

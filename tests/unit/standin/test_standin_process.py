@@ -46,7 +46,7 @@ async def test_it_says_that_it_is_a_stand_in_and_what_it_ignores() -> None:
 
 
 async def test_sigterm_lets_a_running_stream_end_and_then_exits_with_zero() -> None:
-    process = await start("--shutdown-timeout", "30", STANDIN_TOKENS_PER_SECOND="50")
+    process = await start("--shutdown-timeout", "30", STANDIN_TOKENS_PER_SECOND="8")  # longer than a signal takes
     port = (await line_with(process, "on port")).split("on port ")[1].split(",")[0]
     request = {"prompt": "hello", "max_tokens": 40, "stream": True}
     address = f"http://127.0.0.1:{port}/v1/completions"
