@@ -11,7 +11,6 @@ is not counted as cost.  What the hooks cost in the other steps, a look at a fla
 `make bench-telemetry` shows it; the event at the start of each CUDA graph is in all steps too.
 """
 
-import argparse
 import math
 import os
 import statistics
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.gpu import arms, engine, models, raw
+from bench.gpu import arms, engine, models, raw, recording
 from bench.gpu.engine import Setup
 from bench.gpu.ratios import DRAWS, LEVEL
 from bench.gpu.raw import FORMAT
@@ -136,19 +135,15 @@ def _asked(llm: Any, of_worker: Any, seed: int) -> Iterator[dict[str, Any]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Record and show, or show."""
-    parser = argparse.ArgumentParser(prog="python -m bench.gpu.overhead", description=__doc__.splitlines()[0])
-    parser.add_argument("--method", choices=sorted(arms.DRAFTED))
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the raw file (.json.gz)")
-    parser.add_argument("--minutes", type=float, default=4.0, help="end within about so many (default 4)")
-    parser.add_argument("--read", type=Path, metavar="FILE", help="show this raw file instead")
-    args = parser.parse_args(argv)
-    if not args.read and not (args.method and args.out):
-        parser.error("needed: --method and --out, or --read")
-    if not args.read:
-        record(args.method, args.out, 60 * args.minutes)
-    head, *requests = raw.lines(args.read or args.out)
-    print(text(head, requests))
-    return 0
+    return recording.main(
+        argv,
+        prog="bench.gpu.overhead",
+        about=__doc__.splitlines()[0],
+        minutes=4.0,
+        until="end within about so many",
+        record=record,
+        text=text,
+    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ the wait for its first launch in it; `queued` shows it without, since the device
 has launched it.  At the end PyTorch's profiler watches, to show what it moves.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.gpu import arms, engine, models, raw
+from bench.gpu import arms, engine, models, raw, recording
 from bench.gpu.engine import Setup
 from bench.gpu.raw import FORMAT
 from bench.gpu.report import table
@@ -457,19 +456,15 @@ def record(method: str, file: Path, seconds: float) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Record and show, or show."""
-    parser = argparse.ArgumentParser(prog="python -m bench.gpu.spans", description=__doc__.splitlines()[0])
-    parser.add_argument("--method", choices=sorted(arms.DRAFTED))
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the raw file (.json.gz)")
-    parser.add_argument("--minutes", type=float, default=2.0, help="begin the end after about so many (default 2)")
-    parser.add_argument("--read", type=Path, metavar="FILE", help="show this raw file instead")
-    args = parser.parse_args(argv)
-    if not args.read and not (args.method and args.out):
-        parser.error("needed: --method and --out, or --read")
-    if not args.read:
-        record(args.method, args.out, 60 * args.minutes)
-    head, *requests = raw.lines(args.read or args.out)
-    print(text(head, requests))
-    return 0
+    return recording.main(
+        argv,
+        prog="bench.gpu.spans",
+        about=__doc__.splitlines()[0],
+        minutes=2.0,
+        until="begin the end after about so many",
+        record=record,
+        text=text,
+    )
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def test_the_restarted_stay_when_later_steps_take_more_slots() -> None:
     assert len(restarted(fleet, before)) == 3
 
 
-def test_the_step_begins_once_the_restarted_serve() -> None:
+def with_a_restarted_slot_that_does_not_serve() -> CanaryFleet:
     fleet = fresh()
     before = old_pods(fleet)
     while not restarted(fleet, before):
@@ -75,6 +75,11 @@ def test_the_step_begins_once_the_restarted_serve() -> None:
     fleet.bad_images.add(IMAGE)
     for pod in restarted(fleet, before):
         fleet.set_ready(fleet.pods[pod], False)
+    return fleet
+
+
+def test_the_step_begins_once_the_restarted_serve() -> None:
+    fleet = with_a_restarted_slot_that_does_not_serve()
     for _ in range(20):
         fleet.turn()
     assert fleet.run["phase"] == "Swapping"
@@ -83,13 +88,7 @@ def test_the_step_begins_once_the_restarted_serve() -> None:
 
 
 def test_a_restarted_slot_that_never_gets_ready_ends_the_run() -> None:
-    fleet = fresh()
-    before = old_pods(fleet)
-    while not restarted(fleet, before):
-        fleet.turn(1)
-    fleet.bad_images.add(IMAGE)
-    for pod in restarted(fleet, before):
-        fleet.set_ready(fleet.pods[pod], False)
+    fleet = with_a_restarted_slot_that_does_not_serve()
     for _ in range(120):
         fleet.turn(60)
         if fleet.run["phase"] == "Ended":
