@@ -6,7 +6,6 @@ window showed and what each look said.
 """
 
 import base64
-import gzip
 import json
 import zlib
 from collections.abc import Mapping
@@ -18,6 +17,9 @@ from specdecode_operator.build.owner import Owner, metadata
 FILE: Final = "run.json"
 LARGEST: Final = 512 * 1024
 """Bytes of all that it holds. The API server takes a MiB, and etcd not much more."""
+
+MOST_UNPACKED: Final = 64 * 1024 * 1024
+"""Bytes that a packed file may unpack to; a run's own are some ten MiB."""
 
 
 def build(owner: Owner, run: str, files: Mapping[str, str], packed: Mapping[str, bytes]) -> dict[str, Any]:
@@ -62,13 +64,29 @@ def looks_file(step: int) -> str:
     return f"looks-{step + 1}.jsonl.gz"
 
 
+def unpacked(packed: bytes) -> bytes:
+    """What a packed file holds. Others may write the record, and make one that unpacks without end.
+
+    Raises:
+        ValueError: it isn't one gzip file, whole, of at most MOST_UNPACKED bytes.
+    """
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        text = unpacking.decompress(packed, MOST_UNPACKED)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not unpacking.eof or unpacking.unused_data:
+        raise ValueError(f"cut off, more than {MOST_UNPACKED} bytes, or something behind its end")
+    return text
+
+
 def newest_look(config_map: Mapping[str, Any]) -> dict[str, Any]:
     """What the last look of the newest step said; empty before the first, and where somebody has made it unreadable."""
+    kept = config_map.get("binaryData") or {}
+    steps = sorted(name for name in kept if name.startswith("looks-"))
     try:
-        packed = packed_of(config_map)
-        steps = [packed[name] for name in sorted(packed) if name.startswith("looks-")]
-        told = gzip.decompress(steps[-1]).splitlines() if steps else []
+        told = unpacked(base64.b64decode(kept[steps[-1]])).splitlines() if steps else []
         look = json.loads(told[-1]) if told else {}
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return {}
     return look if isinstance(look, dict) else {}

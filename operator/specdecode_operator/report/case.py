@@ -7,10 +7,9 @@ from the recorded samples.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pydantic import Base64Bytes, BaseModel, Field, ValidationError
 
@@ -26,9 +25,6 @@ from specdecode_operator.gates.samples import Sample, read_samples
 from specdecode_operator.gates.verdict import Verdict
 from specdecode_operator.plan.canary.record import Record, StepRecord
 from specdecode_operator.plan.canary.runs import Run, runs_of
-
-LARGEST: Final = 64 * 1024 * 1024
-"""Bytes that a packed file may unpack to; a run's own are some ten."""
 
 Json = dict[str, Any]
 
@@ -201,17 +197,12 @@ def _look(line: bytes) -> Json:
 
 
 def _lines(packed: bytes) -> list[bytes]:
-    """Lines of a compressed file. What is handed in may be made to unpack without end."""
-    if not packed:
-        return []
-    unpacking = zlib.decompressobj(wbits=31)
+    """Lines of a compressed file."""
     try:
-        text = unpacking.decompress(packed, LARGEST)
-    except zlib.error:
-        text = None
-    if text is None or not unpacking.eof:
-        raise _fault("record", "a file that doesn't unpack", f"gzip of at most {LARGEST} bytes", "give it as it was")
-    return text.splitlines()
+        return runrecord.unpacked(packed).splitlines() if packed else []
+    except ValueError:
+        allowed = f"gzip of at most {runrecord.MOST_UNPACKED} bytes"
+        raise _fault("record", "a file that doesn't unpack", allowed, "give it as it was") from None
 
 
 def _fault(path: str, found: str, allowed: str, action: str) -> InvalidObject:

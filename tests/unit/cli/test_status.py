@@ -54,6 +54,11 @@ def test_the_newest_look_is_the_last_of_the_newest_step() -> None:
     assert runrecord.newest_look({}) == {}
 
 
+def test_a_record_that_unpacks_without_end_says_nothing() -> None:
+    packed = gzip.compress(b" " * (runrecord.MOST_UNPACKED + 1) + b'\n{"window": 1}', 1, mtime=0)
+    assert runrecord.newest_look(recorded({runrecord.looks_file(0): packed})) == {}
+
+
 @pytest.mark.parametrize(
     "packed",
     [b"", b"no gzip", looks({})[:-9], looks() + b"x", gzip.compress(b"[1]", mtime=0), gzip.compress(b"{", mtime=0)],
